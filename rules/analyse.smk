@@ -1,0 +1,44 @@
+TABLES = ["requests", "timings", "throughput", "ratios", "latency", "idle", "kv"]
+
+
+rule plan:
+    output:
+        "results/plan.json",
+    log:
+        "results/logs/plan.log",
+    conda:
+        "../envs/analysis.yaml"
+    resources:
+        machine=1,
+    params:
+        plan=settings.canonical(PLAN),
+    message:
+        "Writing down what is planned"
+    script:
+        "../scripts/plan.py"
+
+
+rule tables:
+    input:
+        timings(),
+        steps(),
+        library("analysis"),
+        plan="results/plan.json",
+        script=SCRIPTS / "tables.py",
+    output:
+        expand("results/tables/{table}.{kind}", table=TABLES, kind=["parquet", "csv"]),
+        summary="results/summary.json",
+    log:
+        "results/logs/tables.log",
+    conda:
+        "../envs/analysis.yaml"
+    resources:
+        machine=1,
+    message:
+        "Making the tables"
+    shell:
+        "python {input.script:q}"
+        " --plan {input.plan:q}"
+        " --output-dir results/tables"
+        " --summary {output.summary:q}"
+        " > {log:q} 2>&1"

@@ -1,0 +1,80 @@
+import os
+import re
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+BASE = Path(workflow.basedir)
+sys.path.insert(0, str(BASE / "scripts"))
+
+from fourcells import config as settings
+from fourcells import engines, session
+
+try:
+    settings.check(config, BASE / "rules/config.schema.yaml")
+except settings.ConfigError as error:
+    raise WorkflowError(f"config.yaml: {error}")
+
+session.prepare()
+
+# A measuring job takes the whole machine and every other job a part of it, so that nothing runs
+# beside a measurement, whatever -j says.
+workflow.register_resource("machine", 100)
+
+CELLS = {cell.path: cell for cell in settings.cells(config)}
+ORDER = [(cell.path, str(repeat)) for cell, repeat in settings.order(config)]
+# Ready jobs of higher priority start first: the recorded order, repeat after repeat.
+PRIORITY = {timing: len(ORDER) - place for place, timing in enumerate(ORDER)}
+PLAN = list(settings.plan(config))
+MODEL = settings.model_spec(config)
+# Relative, so that a checkout that is moved measures nothing again.
+SCRIPTS = Path(os.path.relpath(BASE / "scripts"))
+
+
+wildcard_constraints:
+    # only valid combinations exist
+    cell="|".join(map(re.escape, CELLS)),
+    repeat="|".join(str(repeat) for repeat in settings.repeats(config)),
+
+
+def timings():
+    return [timing["path"] for timing in PLAN]
+
+
+def steps():
+    return [timing["steps"] for timing in PLAN]
+
+
+def library(part):
+    """The files whose edit makes a part of the results anew."""
+    return sorted(
+        str(file) for file in (SCRIPTS / "fourcells" / part).rglob("*.*") if file.suffix != ".pyc"
+    )
+
+
+def place_in_order(wildcards):
+    return PRIORITY[wildcards.cell, wildcards.repeat]
+
+
+def spec_of(wildcards):
+    return settings.canonical(settings.spec(config, CELLS[wildcards.cell]))
+
+
+def engine_environment(wildcards):
+    spec = settings.spec(config, CELLS[wildcards.cell])
+    if spec["backend"] == "vllm":
+        return f"../envs/vllm-{spec['device']}.yaml"
+    return f"../envs/{spec['backend']}.yaml"
+
+
+def check_machine():
+    """Before the first job: can this machine run every engine? Elsewhere the job itself finds out."""
+    if "conda" in str(workflow.deployment_settings.deployment_method).lower():
+        return
+    if not workflow.local_exec:
+        return
+    for cell in CELLS.values():
+        problem = engines.problem(settings.spec(config, cell))
+        if problem:
+            raise WorkflowError(problem)

@@ -1,0 +1,28 @@
+rule measure:
+    input:
+        # A checkpoint made again is the same one: its content follows from the spec.
+        checkpoint=ancient(f"{MODEL['path']}/checkpoint.json"),
+        # Not tracked: an edit of the code measures nothing again. A change of what is measured
+        # raises PROTOCOL, which is part of the spec.
+        script=ancient(SCRIPTS / "measure.py"),
+    output:
+        timing="results/timings/{cell}/{repeat}.parquet",
+        steps="results/steps/{cell}/{repeat}.parquet",
+    log:
+        "results/logs/measure/{cell}/{repeat}.log",
+    priority: place_in_order
+    conda:
+        engine_environment
+    resources:
+        machine=100,
+    params:
+        spec=spec_of,
+    message:
+        "Measuring {wildcards.cell}, repeat {wildcards.repeat}"
+    shell:
+        "python {input.script:q}"
+        " --spec {params.spec:q}"
+        " --repeat {wildcards.repeat}"
+        " --output {output.timing:q}"
+        " --steps {output.steps:q}"
+        " --log {log:q}"

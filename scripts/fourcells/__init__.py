@@ -1,0 +1,1 @@
+"""Four Cells: measures LLM serving engines cell by cell."""

@@ -1,0 +1,1 @@
+"""From timings to tables: pure functions, data frames in and out."""

@@ -1,0 +1,131 @@
+"""What a timing must satisfy before it is used. Each check returns problems, none raises."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+# An arrival or an admission at t = 0 is right; a token at t = 0 was never timed.
+TIMES = ("arrival_s", "admitted_s", "first_token_s", "finished_s", "returned_s")
+POSITIVE_TIMES = TIMES[2:]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with one file. `path` is the file, `timing` the file to measure again."""
+
+    path: str
+    timing: str
+    what: str
+
+
+class BadTimings(ValueError):
+    """Some timings cannot be used. The message lists each file, why, and the command to run."""
+
+    def __init__(self, problems: list[Problem]):
+        self.problems = problems
+        again = sorted({p.timing for p in problems})
+        files = "1 file" if len(problems) == 1 else f"{len(problems)} files"
+        lines = [f"{files} cannot be used:"]
+        lines += [f"  {p.path}: {p.what}" for p in problems]
+        lines += ["Measure again:", f"  snakemake -j1 --forcerun {shlex.join(again)}"]
+        super().__init__("\n".join(lines))
+
+
+def first_difference(planned, found, name: str = "") -> tuple[str, object, object] | None:
+    """The first key, in the planned order, at which two JSON values differ.
+
+    Returns:
+        (dotted key, planned value, found value), a missing key having the value None; or None
+        when the values are equal. 1 and 1.0 are equal, 1 and true are not.
+    """
+    if isinstance(planned, Mapping) and isinstance(found, Mapping):
+        for key in (*planned, *(k for k in found if k not in planned)):
+            inner = f"{name}.{key}" if name else str(key)
+            if key not in planned or key not in found:
+                return inner, planned.get(key), found.get(key)
+            difference = first_difference(planned[key], found[key], inner)
+            if difference:
+                return difference
+        return None
+    if isinstance(planned, bool) != isinstance(found, bool) or planned != found:
+        return name, planned, found
+    return None
+
+
+def spec_problem(planned: Mapping, found: Mapping) -> str | None:
+    """Why an embedded spec is not the planned one; None when it is."""
+    # Through JSON, so that a tuple equals the list that it is stored as.
+    difference = first_difference(json.loads(json.dumps(planned)), found)
+    if difference is None:
+        return None
+    key, want, have = difference
+    return f"its spec differs at {key}: planned {json.dumps(want)}, found {json.dumps(have)}"
+
+
+def row_problems(requests: pd.DataFrame, metadata: list[dict]) -> dict[int, str]:
+    """Timing -> what is wrong with its rows: none, too few, short outputs, times never taken.
+
+    Args:
+        requests: rows of all timings, column `timing` being the index into `metadata`.
+    """
+    problems: dict[int, str] = {}
+    counts = requests["timing"].value_counts()
+    for timing, meta in enumerate(metadata):
+        spec = meta["spec"]
+        want = spec["requests"]["count"] * spec.get("samples", 1)
+        have = counts.get(timing, 0)
+        if have != want:
+            problems[timing] = f"it holds {have} requests, planned are {want}"
+
+    def note(bad: pd.Series, what: str) -> None:
+        for timing, rows in requests[bad].groupby("timing"):
+            request, sample = (rows[c].iloc[0] for c in ("request", "sample"))
+            where = f"{len(rows)} requests, first in request {request} of sample {sample}"
+            problems.setdefault(timing, f"{what} in {where}")
+
+    short = requests["produced_tokens"].ne(requests["output_tokens"])
+    note(short, "produced_tokens is not output_tokens")
+    for time in TIMES:
+        note(requests[time].isna(), f"{time} is null")
+    for time in POSITIVE_TIMES:
+        note(requests[time] <= 0, f"{time} is not after the start")
+    return problems
+
+
+def hash_problems(metadata: list[dict]) -> dict[int, str]:
+    """Timing -> which hash of its model or prompts is not that of the timings beside it.
+
+    One model serves all timings; the prompts of a workload, repeat and sample are the same for
+    all engines and slots. The value that most timings share counts as the right one.
+    """
+    groups: dict[tuple[str, str], dict[int, str | None]] = {}
+    for timing, meta in enumerate(metadata):
+        spec, provenance = meta["spec"], meta["provenance"]
+        groups.setdefault(("model", "all timings"), {})[timing] = provenance.get("model_hash")
+        hashes = provenance.get("prompt_hash") or []
+        for sample in range(spec.get("samples", 1)):
+            of = f"workload {spec['workload']}, repeat {spec['repeat']}, sample {sample}"
+            value = hashes[sample] if sample < len(hashes) else None
+            groups.setdefault(("prompts", of), {})[timing] = value
+    problems: dict[int, str] = {}
+    for (kind, of), values in groups.items():
+        usual = _most_common(values.values())
+        for timing, value in values.items():
+            if value is None:
+                problems.setdefault(timing, f"it carries no hash of its {kind}")
+            elif value != usual:
+                problems.setdefault(
+                    timing, f"the hash of its {kind}, {value}, is not that of {of}, {usual}"
+                )
+    return problems
+
+
+def _most_common(values: Iterable[str | None]) -> str | None:
+    counts = Counter(v for v in values if v is not None)
+    return counts.most_common(1)[0][0] if counts else None

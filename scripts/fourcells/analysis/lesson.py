@@ -1,0 +1,129 @@
+"""The lesson's figures, and everything that follows from them by arithmetic."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import cycle, islice
+from pathlib import Path
+
+import yaml
+
+from fourcells.schedule import simulate
+
+GIB = 2**30
+
+
+@cache
+def figures() -> dict:
+    """The raw figures of lesson.yaml, units as commented there. Not to be changed by callers."""
+    return yaml.safe_load(Path(__file__).with_name("lesson.yaml").read_text(encoding="utf-8"))
+
+
+def cell(backend: str, admission: str | None, slots: int) -> str | None:
+    """The lesson's cell that a measured one corresponds to; None when the lesson has none."""
+    name = {("torch", "padded"): "static", ("vllm", "continuous"): "vllm"}.get((backend, admission))
+    key = f"{name}_{slots}"
+    return key if key in figures()["throughput_tok_s"] else None
+
+
+def tok_s(cell_name: str | None, workload: str | None) -> float | None:
+    """Output tokens per second that the lesson measured; None where it has no figure."""
+    return figures()["throughput_tok_s"].get(cell_name, {}).get(workload)
+
+
+def loss(cell_name: str | None, workload: str, compare_with: str | None) -> float | None:
+    """T(workload) / T(compare_with) - 1 of one of the lesson's cells; None without a figure."""
+    mixed, uniform = tok_s(cell_name, workload), tok_s(cell_name, compare_with)
+    if workload == compare_with or mixed is None or uniform is None:
+        return None
+    return mixed / uniform - 1
+
+
+def latency(
+    cell_name: str | None, workload: str, rank: int, lengths: int
+) -> tuple[float | None, float | None]:
+    """(TTFT, E2E) in seconds of the request length of a rank (0: the shortest) on workload B.
+
+    Ranks, not token counts, are matched: a smaller scale keeps the mix and divides the lengths.
+    None, None where the lesson has no figure or the workload has another number of lengths.
+    """
+    table = figures()["latency_s"].get(cell_name)
+    if table is None or workload != "B" or lengths != len(table["ttft"]):
+        return None, None
+    return table["ttft"][rank], table["e2e"][rank]
+
+
+def output_tokens(workload: str) -> list[int]:
+    """Output tokens of each request of the lesson's workload, in its order."""
+    given = figures()["workloads"][workload]
+    return list(islice(cycle(given["output_tokens"]), given["requests"]))
+
+
+def mean_tokens(workload: str) -> float:
+    """Prompt plus output tokens, mean over the requests."""
+    outputs = output_tokens(workload)
+    return figures()["workloads"][workload]["prompt_tokens"] + sum(outputs) / len(outputs)
+
+
+@cache
+def ratios() -> dict[str, float]:
+    """R_A, R_B, Q and slots_ratio as the lesson's throughput table gives them."""
+    table = figures()["throughput_tok_s"]
+    r_a = table["vllm_16"]["A"] / table["static_16"]["A"]
+    r_b = table["vllm_16"]["B"] / table["static_16"]["B"]
+    slots_ratio = table["vllm_256"]["A"] / table["vllm_16"]["A"]
+    return {"R_A": r_a, "R_B": r_b, "Q": r_b / r_a, "slots_ratio": slots_ratio}
+
+
+@cache
+def static_idle() -> float:
+    """Share of the rows that a static batch of 16 computes for nothing on B: 1 - 184/512."""
+    steps = simulate(output_tokens("B"), 16, "padded")
+    return 1 - sum(s.useful_rows for s in steps) / sum(s.rows for s in steps)
+
+
+def sooner(cell_name: str) -> float:
+    """How many times sooner than in a static batch the shortest request of B is returned."""
+    table = figures()["latency_s"]
+    return table["static_16"]["e2e"][0] / table[cell_name]["e2e"][0]
+
+
+def kv() -> dict[str, float]:
+    """Section 6's arithmetic: tokens, requests, bytes. `factor_printed` rounds as the lesson did
+    (about 700 by 107); unrounded it is `factor`, 2048 / 312 = 6.56."""
+    given, model = figures()["kv"], figures()["model"]
+    capacity, longest, mean = given["capacity_tokens"], given["max_model_len"], mean_tokens("B")
+    per_token = 2 * model["layers"] * model["kv_heads"] * model["head_dim"] * model["dtype_bytes"]
+    by_max, by_use = capacity / longest, capacity / mean
+    return {
+        "capacity_tokens": capacity,
+        "max_model_len": longest,
+        "mean_tokens": mean,
+        "requests_by_max": by_max,
+        "requests_by_use": by_use,
+        "factor": by_use / by_max,
+        "factor_printed": round(by_use, -2) / int(by_max),
+        "kv_bytes_per_token": per_token,
+        "kv_bytes": capacity * per_token,
+        "engine_max_concurrency": given["engine_max_concurrency"],
+        "weights_bytes": round(model["weights_gib"] * GIB),
+    }
+
+
+def exercise() -> tuple[float, float]:
+    """Requests that fit in the exercise's cache: reserved by maximum length, and by mean use."""
+    given = figures()["exercise"]
+    capacity = given["capacity_tokens"]
+    return capacity / given["max_model_len"], capacity / given["mean_tokens"]
+
+
+def static_runs_apart() -> float:
+    """1 - min/max of the static cell on B over the lesson's two runs."""
+    runs = figures()["static_b_runs_tok_s"]
+    return 1 - min(runs) / max(runs)
+
+
+def reserved_idle() -> float:
+    """Share of a region reserved by maximum length that one short request leaves idle."""
+    given = figures()["reservation"]
+    return 1 - given["used_tokens"] / given["reserved_tokens"]

@@ -1,0 +1,217 @@
+"""The summary: every conclusion in one JSON object, without NaN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import PurePosixPath
+from statistics import fmean, stdev
+
+import pandas as pd
+
+from fourcells.analysis import lesson
+from fourcells.analysis.load import Timings
+from fourcells.analysis.stats import geometric_mean, t_interval
+
+RATIOS = ("R_A", "R_B", "Q", "slots_ratio")
+MACHINE = ("cpu", "cores", "memory_gib", "gpu", "driver", "threads")
+
+
+def summarise(
+    timings: Timings, throughput: pd.DataFrame, ratios: pd.DataFrame, kv: pd.DataFrame
+) -> dict:
+    """The summary of the tables of the same names.
+
+    Keys: `cells, ratios, controls, kv, machine, measured, publishable`. Rates in tokens per
+    second, times as ISO 8601 in UTC. `low` and `high` are a 95 % t interval on logs over the
+    repeats, null for one repeat.
+    """
+    main = _main_ratios(ratios)
+    return plain(
+        {
+            "cells": _cells(timings, throughput),
+            "ratios": {name: _ratio(name, main[name]) for name in RATIOS},
+            "controls": [],
+            "kv": {
+                source: dict(zip(rows["quantity"], rows["value"], strict=True))
+                for source, rows in kv.groupby("source", sort=False)
+            },
+            "machine": _machine(timings.metadata),
+            "measured": _measured(timings),
+            "publishable": _publishable(timings),
+        }
+    )
+
+
+def plain(value):
+    """The value with numpy numbers as Python's, and NaN and infinities as None."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value
+
+
+def _cells(timings: Timings, throughput: pd.DataFrame) -> list[dict]:
+    """One object per cell with at least one repeat, in the tables' order."""
+    verdicts = timings.plan[["engine", "workload", "slots"]].assign(
+        verdict=[meta["verdict"] for meta in timings.metadata]
+    )
+    verdicts = verdicts.groupby(["engine", "workload", "slots"])["verdict"].agg(
+        lambda lists: sorted(set().union(*lists))
+    )
+    cells = []
+    for key, rows in throughput.groupby(["engine", "workload", "slots"], sort=False):
+        engine, workload, slots = key
+        rates = rows["tok_s"].tolist()
+        low, high = t_interval(rates)
+        several = len(rates) > 1
+        cells.append(
+            {
+                "engine": engine,
+                "workload": workload,
+                "slots": slots,
+                "n": len(rates),
+                "tok_s": fmean(rates),
+                "low": low,
+                "high": high,
+                "cv": stdev(rates) / fmean(rates) if several else None,
+                "spread": max(rates) / min(rates) - 1 if several else None,
+                "min": min(rates),
+                "max": max(rates),
+                "verdicts": verdicts[key],
+            }
+        )
+    return cells
+
+
+def _main_ratios(ratios: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The rows of each headline ratio: R_A, R_B and Q of one engine, baseline and slots.
+
+    The lesson's own pair is preferred, since the lesson's figures stand beside it; else the first
+    pair that has a Q, or any ratio, engines by name and the fewest slots first.
+    """
+    kinds = ["engine", "baseline", "slots"]
+    main = {"slots_ratio": _first_cell(ratios[ratios["name"] == "slots_ratio"], kinds)}
+    pairs = ratios[ratios["name"].isin(["R_A", "R_B", "Q"])]
+    # Stable: within Q, and then within the others, the order of the table stays.
+    pairs = pairs.sort_values("name", key=lambda names: names.ne("Q"), kind="stable")
+    chosen = _first_cell(pairs, kinds)
+    return main | {name: chosen[chosen["name"] == name] for name in ("R_A", "R_B", "Q")}
+
+
+def _first_cell(rows: pd.DataFrame, kinds: list[str]) -> pd.DataFrame:
+    """The rows that share `kinds` with the first row, one of the lesson's if there is any."""
+    if rows.empty:
+        return rows
+    of_lesson = rows[rows["lesson"].notna()]
+    first = (rows if of_lesson.empty else of_lesson).iloc[0][kinds]
+    same = [rows[k].eq(first[k]) | (rows[k].isna() & pd.isna(first[k])) for k in kinds]
+    return rows[same[0] & same[1] & same[2]]
+
+
+def _ratio(name: str, rows: pd.DataFrame) -> dict:
+    """Estimate, interval and values of one ratio; nulls and n = 0 when no repeat has it."""
+    values = dict(zip(rows["repeat"], rows["value"], strict=True))
+    measured = list(values.values())
+    low, high = t_interval(measured) if measured else (None, None)
+    return {
+        "estimate": geometric_mean(measured) if measured else None,
+        "low": low,
+        "high": high,
+        "min": min(measured, default=None),
+        "max": max(measured, default=None),
+        "n": len(measured),
+        "per_repeat": values,
+        "lesson": lesson.ratios()[name],
+        **{k: rows[k].iloc[0] if measured else None for k in ("engine", "baseline", "slots")},
+    }
+
+
+def _machine(metadata: Sequence[Mapping]) -> dict:
+    """The first timing's machine; `hosts` names all, more than one is a reason not to publish."""
+    first = metadata[0]["provenance"]
+    return {key: first.get(key) for key in MACHINE} | {"hosts": _distinct(metadata, "host")}
+
+
+def _measured(timings: Timings) -> dict:
+    """What was measured, when, with which versions, and which planned files are missing."""
+    spec = timings.metadata[0]["spec"]
+    model = spec["model"]
+    versions: dict[str, list[str]] = {}
+    for meta in timings.metadata:
+        for package, version in (meta["provenance"].get("versions") or {}).items():
+            known = versions.setdefault(package, [])
+            if version is not None and version not in known:
+                known.append(version)
+    starts = [s for s in (_started(meta) for meta in timings.metadata) if s]
+    ends = [e for e in (_ended(meta) for meta in timings.metadata) if e]
+    return {
+        "scale": spec.get("scale"),
+        "model": model.get("name") or PurePosixPath(model["path"]).name,
+        "weights": model.get("weights"),
+        "dtype": spec.get("dtype"),
+        "device": spec.get("device"),
+        "repeats": int(timings.plan["repeat"].nunique()),
+        "samples": spec.get("samples"),
+        "seed": spec.get("seed"),
+        "lesson_scale": spec.get("scale") == "lesson",
+        "started": min(starts).isoformat(timespec="seconds") if starts else None,
+        "ended": max(ends).isoformat(timespec="seconds") if ends else None,
+        "sessions": _distinct(timings.metadata, "session"),
+        "versions": {p: ", ".join(v) for p, v in versions.items() if v},
+        "missing": timings.missing,
+    }
+
+
+def _started(meta: Mapping) -> datetime | None:
+    text = meta["provenance"].get("started")
+    return datetime.fromisoformat(text) if text else None
+
+
+def _ended(meta: Mapping) -> datetime | None:
+    """Start plus load, warm-up and windows: the end itself is not stored."""
+    start, provenance = _started(meta), meta["provenance"]
+    spent = [
+        provenance.get("load_s"),
+        provenance.get("warmup_s"),
+        *(provenance.get("window_s") or []),
+    ]
+    return start and start + timedelta(seconds=sum(s or 0.0 for s in spent))
+
+
+def _distinct(metadata: Sequence[Mapping], key: str) -> list:
+    """The different values of a key of the provenance, in order of appearance."""
+    return list(dict.fromkeys(m["provenance"].get(key) for m in metadata))
+
+
+def _publishable(timings: Timings) -> dict:
+    """Whether the numbers may stand as a published result, and every reason against it."""
+    metadata = timings.metadata
+    reasons = []
+    if timings.missing:
+        reasons.append(f"{len(timings.missing)} planned files are missing")
+    flagged = sum(meta["verdict"] != ["clean"] for meta in metadata)
+    if flagged:
+        reasons.append(f"{flagged} of {len(metadata)} timings are not clean")
+    if timings.plan["repeat"].nunique() < 2:
+        reasons.append("one repeat: nothing says how far it would differ the next time")
+    if len(_distinct(metadata, "session")) > 1:
+        reasons.append("timings of several sessions are mixed")
+    if len(_distinct(metadata, "host")) > 1:
+        reasons.append("timings of several machines are mixed")
+    git = [meta["provenance"].get("git") or {} for meta in metadata]
+    if len({g.get("commit") for g in git}) > 1:
+        reasons.append("timings of several commits are mixed")
+    if any(g.get("commit") is None for g in git):
+        reasons.append("the commit is not known")
+    if any(g.get("dirty") for g in git):
+        reasons.append("measured from a checkout with changes that were not committed")
+    if any(meta.get("witness") is None for meta in metadata):
+        reasons.append("nothing watched what else the machine did")
+    return {"value": not reasons, "reasons": reasons}

@@ -1,0 +1,257 @@
+"""What config.yaml asks for, checked, and the cells and specs that follow from it.
+
+Only the workflow reads the config. A measuring job sees its spec alone.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from fourcells.workload import output_lengths, prompt_lengths
+
+# Raised when the meaning of a measurement changes: every timing made under another number is
+# measured again. Edits of the code alone measure nothing again.
+PROTOCOL = 1
+
+
+class ConfigError(ValueError):
+    """A key of config.yaml that cannot be used; the text names the key and what is allowed."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One engine on one workload with one number of slots."""
+
+    engine: str
+    workload: str
+    slots: int
+
+    @property
+    def path(self) -> str:
+        """Folder of the cell's timings below results/timings and results/steps."""
+        return f"{self.engine}/{self.workload}/slots{self.slots}"
+
+
+def check(config: Mapping[str, Any], schema_file: Path) -> None:
+    """Checks a whole config.
+
+    Raises:
+        ConfigError: with one line that names the first bad key and what is allowed there.
+    """
+    _check_keys_are_text(config)
+    schema = yaml.safe_load(schema_file.read_text())
+    errors = list(jsonschema.Draft202012Validator(schema).iter_errors(config))
+    if errors:
+        raise ConfigError(_describe(jsonschema.exceptions.best_match(errors)))
+    _one_of("scale", config["scale"], config["scales"])
+    for name, engine in config["engines"].items():
+        key = f"engines.{name}"
+        if "baseline" in engine:
+            others = [other for other in config["engines"] if other != name]
+            _one_of(f"{key}.baseline", engine["baseline"], others)
+        for workload in engine.get("workloads", []):
+            _one_of(f"{key}.workloads", workload, config["workloads"])
+        if not set(engine.get("slots", config["slots"])) & set(config["slots"]):
+            raise ConfigError(
+                f"{key}.slots: none of {engine['slots']} is among slots {config['slots']}"
+            )
+    for name in config["workloads"]:
+        _check_workload(config, name)
+
+
+def _check_workload(config: Mapping[str, Any], name: str) -> None:
+    key = f"workloads.{name}"
+    workload, scale = config["workloads"][name], config["scales"][config["scale"]]
+    by = scale.get("divide_lengths", 1)
+    for field in ("prompt_tokens", "output_tokens"):
+        for length in _as_list(workload[field]):
+            if length % by:
+                raise ConfigError(
+                    f"{key}.{field}: {length} is not divisible by "
+                    f"scales.{config['scale']}.divide_lengths = {by}"
+                )
+    requests = workload_spec(config, name)
+    longest = max(p + o for p, o in zip(prompt_lengths(requests), output_lengths(requests, seed=0)))
+    if longest > scale["max_model_len"]:
+        raise ConfigError(
+            f"{key}: prompt + output reach {longest} tokens, more than "
+            f"scales.{config['scale']}.max_model_len = {scale['max_model_len']}"
+        )
+    other = workload.get("compare_with")
+    if other is not None:
+        _one_of(
+            f"{key}.compare_with", other, [each for each in config["workloads"] if each != name]
+        )
+        totals = [sum(output_lengths(workload_spec(config, each), seed=0)) for each in (name, other)]
+        if totals[0] != totals[1]:
+            raise ConfigError(
+                f"{key}.compare_with: {name} asks for {totals[0]} output tokens and {other} for "
+                f"{totals[1]}; only workloads of equal totals can be compared"
+            )
+
+
+def _check_keys_are_text(node: Any, path: str = "") -> None:
+    """YAML reads an unquoted `2023_2` as the number 20232: names must be text to be found again."""
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            if not isinstance(key, str):
+                raise ConfigError(
+                    f"{path or 'top level'}: the key {key!r} was read as a "
+                    f"{type(key).__name__}, not as text: put it in quotes"
+                )
+            _check_keys_are_text(value, f"{path}.{key}" if path else key)
+
+
+def _describe(error: jsonschema.ValidationError) -> str:
+    key = ".".join(str(part) for part in error.absolute_path) or "top level"
+    if error.validator == "additionalProperties":
+        known = ", ".join(error.schema.get("properties", {}))
+        extra = [k for k in error.instance if k not in error.schema.get("properties", {})]
+        return f"{key}: unknown key {', '.join(map(repr, extra))}; allowed: {known}"
+    if error.validator == "required":
+        missing = [k for k in error.validator_value if k not in error.instance]
+        return f"{key}: missing {', '.join(map(repr, missing))}"
+    if error.validator == "enum":
+        allowed = ", ".join(map(str, error.validator_value))
+        return f"{key}: {error.instance!r} is not one of: {allowed}"
+    if error.validator == "minimum":
+        return f"{key}: {error.instance!r} is too small; the least is {error.validator_value}"
+    if error.validator == "type":
+        return f"{key}: {error.instance!r} is not of type {error.validator_value}"
+    if error.validator in ("minItems", "minProperties"):
+        return f"{key}: must not be empty"
+    if error.validator == "pattern":
+        return (
+            f"{key}: the name {error.instance!r} cannot be a folder name "
+            "(no slash, brace, leading dot or outer space)"
+        )
+    return f"{key}: {error.message}"
+
+
+def _one_of(key: str, value: str, allowed: Any) -> None:
+    if value not in allowed:
+        names = ", ".join(map(str, allowed)) or "nothing is declared"
+        raise ConfigError(f"{key}: {value!r} is not one of: {names}")
+
+
+def cells(config: Mapping[str, Any]) -> list[Cell]:
+    """Every valid cell; an engine may name the slots and the workloads it takes."""
+    return [
+        Cell(name, workload, slots)
+        for name, engine in config["engines"].items()
+        for workload in config["workloads"]
+        for slots in config["slots"]
+        if workload in engine.get("workloads", config["workloads"])
+        and slots in engine.get("slots", config["slots"])
+    ]
+
+
+def repeats(config: Mapping[str, Any]) -> range:
+    """The repeats to measure, from 1."""
+    return range(1, setting(config, "repeats") + 1)
+
+
+def setting(config: Mapping[str, Any], key: str) -> Any:
+    """A value that a scale sets and the top of the config may override (default 1)."""
+    return config.get(key, config["scales"][config["scale"]].get(key, 1))
+
+
+def order(config: Mapping[str, Any]) -> list[tuple[Cell, int]]:
+    """All timings in the order to measure: repeat by repeat, shuffled by the seed in each."""
+    everything = cells(config)
+    return [
+        (cell, repeat)
+        for repeat in repeats(config)
+        for cell in random.Random(f"{config['seed']}-{repeat}").sample(everything, len(everything))
+    ]
+
+
+def _as_list(lengths: int | list[int]) -> list[int]:
+    return [lengths] if isinstance(lengths, int) else list(lengths)
+
+
+def workload_spec(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The requests of a workload at the chosen scale, lengths in tokens."""
+    workload = config["workloads"][name]
+    by = config["scales"][config["scale"]].get("divide_lengths", 1)
+    return {
+        "count": workload["requests"],
+        "prompt_tokens": [n // by for n in _as_list(workload["prompt_tokens"])],
+        "output_tokens": [n // by for n in _as_list(workload["output_tokens"])],
+        "order": workload.get("order", "cyclic"),
+    }
+
+
+def spec(config: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
+    """The identity of a cell's timings: everything that decides what is measured, nothing else."""
+    scale = config["scales"][config["scale"]]
+    engine = config["engines"][cell.engine]
+    options = {
+        **scale.get("backends", {}).get(engine["backend"], {}),
+        **engine.get("options", {}),
+    }
+    return {
+        "engine": cell.engine,
+        "backend": engine["backend"],
+        "options": options,
+        "workload": cell.workload,
+        "requests": workload_spec(config, cell.workload),
+        "slots": cell.slots,
+        "scale": config["scale"],
+        "device": scale["device"],
+        "dtype": scale["dtype"],
+        "max_model_len": scale["max_model_len"],
+        "model": model_spec(config),
+        "seed": config["seed"],
+        "samples": setting(config, "samples"),
+        "threads": setting(config, "threads"),
+        "protocol": PROTOCOL,
+    }
+
+
+def model_spec(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The checkpoint: its folder and, by source of the weights, what decides its content."""
+    scale = config["scales"][config["scale"]]
+    model = scale["model"]
+    used = {"random": ("shape", "std"), "hub": ("repository", "revision")}.get(model["weights"], ())
+    made = {"dtype": scale["dtype"], "seed": config["seed"]} if model["weights"] == "random" else {}
+    return {
+        "path": f"results/models/{model['name']}",
+        "weights": model["weights"],
+        **{key: model[key] for key in used if key in model},
+        **made,
+    }
+
+
+def plan(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every planned timing with its files and spec, in measuring order: what the analysis gets."""
+    for position, (cell, repeat) in enumerate(order(config), start=1):
+        engine = config["engines"][cell.engine]
+        cell_spec = spec(config, cell)
+        yield {
+            "engine": cell.engine,
+            "backend": engine["backend"],
+            "admission": cell_spec["options"].get("admission"),
+            "baseline": engine.get("baseline"),
+            "workload": cell.workload,
+            "compare_with": config["workloads"][cell.workload].get("compare_with"),
+            "slots": cell.slots,
+            "repeat": repeat,
+            "position": position,
+            "path": f"results/timings/{cell.path}/{repeat}.parquet",
+            "steps": f"results/steps/{cell.path}/{repeat}.parquet",
+            "spec": {**cell_spec, "repeat": repeat},
+        }
+
+
+def canonical(value: Any) -> str:
+    """JSON in which key order says nothing, so that reordering the config changes no spec."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

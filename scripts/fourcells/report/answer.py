@@ -1,0 +1,163 @@
+"""The answer in three sentences. The wording follows the numbers and how sure they are."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from . import numbers as n
+from .data import Data, summary_ratio
+from .grid import first, mean
+from .grids import workload_pair
+from .texts import EN
+
+
+def main_group(data: Data) -> pd.DataFrame:
+    """The ratios of one engine, baseline and slot count that the answer speaks of.
+
+    The group with most of R_A, R_B and Q, then the one whose values the summary carries, then the
+    first. The ratio of slots belongs to no such group.
+    """
+    frame = data.ratios[data.ratios.value.notna() & (data.ratios["name"] != "slots_ratio")]
+    if frame.empty:
+        return frame
+    groups = [g for _, g in frame.groupby(["engine", "baseline", "slots"], sort=False)]
+    return max(groups, key=lambda g: (g["name"].nunique(), _in_summary(data, g)))
+
+
+def _in_summary(data: Data, group: pd.DataFrame) -> int:
+    return sum(bool(summary_ratio(data, part)) for _, part in group.groupby("name"))
+
+
+def sureness(entry: dict, count: int, lesson: object) -> str:
+    """'95 % interval 2.90x to 3.07x, 5 repeats; lesson 2.98x', or why there is no interval."""
+    low, high = entry.get("low"), entry.get("high")
+    if count <= 1:
+        sure = EN["one_repeat"]
+    elif n.is_missing(low) or n.is_missing(high):
+        sure = EN["repeats_only"].format(n=count)
+    else:
+        sure = EN["interval"].format(low=n.ratio(low), high=n.ratio(high), n=count)
+    if not n.is_missing(lesson):
+        sure += "; " + EN["lesson_value"].format(value=n.ratio(lesson))
+    return sure
+
+
+def direction(entry: dict, count: int) -> str:
+    """'above', 'below' or 'unsure' by where the interval lies from 1; 'open' without one."""
+    low, high = entry.get("low"), entry.get("high")
+    if count <= 1 or n.is_missing(low) or n.is_missing(high):
+        return "open"
+    return "above" if low > 1 else "below" if high < 1 else "unsure"
+
+
+def sentences(data: Data) -> list[str]:
+    """Three sentences: the engines compared, what mixed lengths add, what is lost and idle."""
+    group = main_group(data)
+    named = {name: rows for name, rows in group.groupby("name", sort=False)}
+    uniform, mixed = workload_pair(data)
+    ratios = [name for name in named if name.startswith("R_")]
+    # the mixed workload is the question; without it any measured one
+    lead = f"R_{mixed}" if f"R_{mixed}" in named else (ratios or [None])[-1]
+    rest = [name for name in ratios if name != lead]
+    second = f"R_{uniform}" if f"R_{uniform}" in rest else (rest or [None])[0]
+    return [
+        _compared(data, named[lead]) if lead else EN["no_ratio"],
+        _mixed(data, named, second) if second else _range(data, lead),
+        _lost(data, group),
+    ]
+
+
+def _facts(data: Data, rows: pd.DataFrame) -> tuple[str, dict]:
+    """(direction, words) of one ratio."""
+    entry, count = summary_ratio(data, rows), int(rows.value.count())
+    words = {
+        "value": n.ratio(first(rows.geometric_mean)),
+        "sure": sureness(entry, count, first(rows.lesson)),
+    }
+    return direction(entry, count), words
+
+
+def _compared(data: Data, rows: pd.DataFrame) -> str:
+    way, words = _facts(data, rows)
+    key = {"above": "faster", "below": "slower", "unsure": "no_difference", "open": "as_measured"}
+    row = rows.iloc[0]
+    return EN[key[way]].format(
+        **words,
+        engine=row.engine,
+        baseline=row.baseline,
+        slots=n.integer(row.slots),
+        workload=row["name"].removeprefix("R_"),
+    )
+
+
+def _mixed(data: Data, named: dict, second: str) -> str:
+    workload = second.removeprefix("R_")
+    lengths = data.latency[data.latency.workload == workload].output_tokens.nunique()
+    head = EN["uniform" if lengths == 1 else "other"]
+    sentence = head.format(workload=workload, **_facts(data, named[second])[1])
+    if "Q" not in named:
+        return sentence + EN["q_missing"]
+    way, words = _facts(data, named["Q"])
+    key = {"above": "q_above", "below": "q_below", "unsure": "q_unsure", "open": "q_as_measured"}
+    return sentence + EN[key[way]].format(**words)
+
+
+def _range(data: Data, lead: str | None) -> str:
+    """What stands in for the second sentence when fewer than two ratios were measured."""
+    means = data.throughput.groupby(["engine", "slots", "workload"], sort=False).tok_s.mean()
+    means = means.dropna().sort_values()
+    if means.empty:
+        return EN["no_timing"]
+    if lead:
+        return EN["no_second_ratio"]
+
+    def cell(key: tuple) -> str:
+        return f"{key[0]}, {n.integer(key[1])} slots, {key[2]}"
+
+    return EN["range" if len(means) > 1 else "one_cell"].format(
+        low=n.rate(means.iloc[0]),
+        low_cell=cell(means.index[0]),
+        high=n.rate(means.iloc[-1]),
+        high_cell=cell(means.index[-1]),
+    )
+
+
+def _lost(data: Data, group: pd.DataFrame) -> str:
+    """Loss when mixed and idle rows of the compared engines, or of all when none is compared."""
+    uniform, mixed = workload_pair(data)
+    losses = _of_group(data.throughput[data.throughput.loss_when_mixed.notna()], group)
+    idle = _of_group(data.idle[data.idle.idle_rows.notna()], group)
+    if mixed is not None and (idle.workload == mixed).any():
+        idle = idle[idle.workload == mixed]
+    elif len(idle):
+        idle = idle[idle.workload == idle.workload.iloc[-1]]
+    parts = []
+    if len(losses):
+        changes = _each(losses, "loss_when_mixed", lambda v: n.percent(v, sign=True))
+        parts.append(EN["loss"].format(uniform=uniform, mixed=mixed, changes=changes))
+    if len(idle):
+        shares = _each(idle, "idle_rows", n.percent)
+        parts.append(EN["idle"].format(workload=idle.workload.iloc[0], shares=shares))
+    if not parts:
+        return EN["no_third"]
+    sentence = EN["join"].join(parts) + "."
+    return sentence[0].upper() + sentence[1:]
+
+
+def _of_group(frame: pd.DataFrame, group: pd.DataFrame) -> pd.DataFrame:
+    if group.empty:
+        return frame
+    engines = {group.engine.iloc[0], group.baseline.iloc[0]}
+    return frame[frame.engine.isin(engines) & (frame.slots == group.slots.iloc[0])]
+
+
+def _each(frame: pd.DataFrame, column: str, write) -> str:
+    """'-64.0 % (static) and -26.6 % (vllm)'; slots are named where an engine has several."""
+    keys = ["engine", "slots"]
+    several = frame.groupby("engine").slots.nunique().max() > 1
+    words = []
+    for (engine, slots), part in frame.groupby(keys, sort=False):
+        name = f"{engine}, {n.integer(slots)} slots" if several else engine
+        words.append(EN["share"].format(engine=name, value=write(mean(part[column]))))
+    head, last = words[:-1], words[-1]
+    return EN["list_and"].join(filter(None, [", ".join(head), last]))

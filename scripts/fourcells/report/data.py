@@ -1,0 +1,96 @@
+"""Read the tables and the summary; a table that is missing is an empty one with its columns."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from .numbers import is_missing
+
+COLUMNS = {
+    "timings": "engine backend workload slots repeat sample started session host verdict window_s"
+    " tokens tok_s steps rows useful_rows load_s warmup_s git_commit dirty version attempt",
+    "throughput": "engine slots workload repeat window_s tokens tok_s compare_with loss_when_mixed"
+    " lesson_tok_s lesson_loss",
+    "ratios": "name engine baseline slots repeat value geometric_mean min max n lesson",
+    "latency": "engine workload slots repeat output_tokens n ttft_s service_ttft_s"
+    " e2e_produced_s e2e_returned_s lesson_ttft_s lesson_e2e_s",
+    "idle": "engine workload slots repeat admission steps rows useful_rows idle_rows idle_slots"
+    " computed_steps computed_idle_rows computed_idle_slots lesson_idle",
+    "kv": "source quantity value unit formula",
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """Everything the page may say: one frame per table of `COLUMNS`, and the summary."""
+
+    timings: pd.DataFrame
+    throughput: pd.DataFrame
+    ratios: pd.DataFrame
+    latency: pd.DataFrame
+    idle: pd.DataFrame
+    kv: pd.DataFrame
+    summary: dict
+
+    @property
+    def measured(self) -> dict:
+        return self.summary.get("measured") or {}
+
+    def summary_cell(self, engine: str, workload: str, slots: int) -> dict:
+        """The summary's entry of one cell, empty when it has none."""
+        for cell in self.summary.get("cells") or []:
+            key = (cell.get("engine"), cell.get("workload"), cell.get("slots"))
+            if key == (engine, workload, slots):
+                return cell
+        return {}
+
+
+def complete(frame: pd.DataFrame | None, name: str) -> pd.DataFrame:
+    """The frame with every column of its table; absent columns are null."""
+    columns = COLUMNS[name].split()
+    frame = pd.DataFrame(columns=columns) if frame is None else frame.copy()
+    for column in columns:
+        if column not in frame:
+            frame[column] = None
+    return frame
+
+
+def make_data(tables: dict[str, pd.DataFrame], summary: dict) -> Data:
+    """Data from frames in memory, by table name."""
+    return Data(**{name: complete(tables.get(name), name) for name in COLUMNS}, summary=summary)
+
+
+def load(tables: str | Path, summary: str | Path) -> Data:
+    """Read `tables`/NAME.parquet and the summary's JSON.
+
+    Raises:
+        FileNotFoundError: no summary, or no table at all in the folder.
+    """
+    folder = Path(tables)
+    frames = {
+        name: pd.read_parquet(path)
+        for name in COLUMNS
+        if (path := folder / f"{name}.parquet").exists()
+    }
+    if not frames:
+        raise FileNotFoundError(f"no tables in {folder}; make them with `snakemake -j1 tables`")
+    return make_data(frames, json.loads(Path(summary).read_text(encoding="utf-8")))
+
+
+def summary_ratio(data: Data, rows: pd.DataFrame) -> dict:
+    """The summary's entry of one ratio, if it is the one of these rows; else empty."""
+    entry = (data.summary.get("ratios") or {}).get(rows["name"].iloc[0]) or {}
+    for key in ("engine", "baseline", "slots"):
+        told, ours = entry.get(key), rows[key].iloc[0]
+        # a ratio of slots has no baseline, so both may be null
+        if key in entry and told != ours and not (is_missing(told) and is_missing(ours)):
+            return {}
+    ours, theirs = rows.geometric_mean.iloc[0], entry.get("estimate")
+    if is_missing(ours) or is_missing(theirs) or not math.isclose(ours, theirs, rel_tol=1e-6):
+        return {}
+    return entry

@@ -1,0 +1,115 @@
+"""Tables as the template sees them: a caption, headed columns and rows of written cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import pandas as pd
+
+from .numbers import MISSING, is_missing
+from .words import LABELS
+
+NUMERIC = {"slots", "repeat", "output_tokens"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One written cell; `value` is the exact number behind it, for readers of the HTML."""
+
+    text: str
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's heading. `kind`: name (heads its row), text, number, or lesson (set apart)."""
+
+    label: str
+    kind: str = "number"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A whole table; `note` is a sentence below it, `name` its class for the style sheet."""
+
+    caption: str
+    columns: list[Column]
+    rows: list[list[Cell]] = field(default_factory=list)
+    note: str = ""
+    name: str = ""
+
+
+def text(value: object) -> Cell:
+    """A cell of words."""
+    return Cell(MISSING if is_missing(value) else str(value))
+
+
+def figure(value: object, write: Callable[[object], str]) -> Cell:
+    """A cell of one number, written by a function of `numbers`."""
+    return Cell(write(value), None if is_missing(value) else float(value))
+
+
+def drop_empty(grid: Grid, labels: Iterable[str]) -> Grid:
+    """The grid without those of the named columns that hold no value in any row."""
+    drop = {
+        i
+        for i, column in enumerate(grid.columns)
+        if column.label in set(labels) and all(row[i].value is None for row in grid.rows)
+    }
+    keep = [i for i in range(len(grid.columns)) if i not in drop]
+    rows = [[row[i] for i in keep] for row in grid.rows]
+    return replace(grid, columns=[grid.columns[i] for i in keep], rows=rows)
+
+
+def columns(*names: str) -> list[Column]:
+    """Columns by label name; a prefix `name:`, `text:` or `lesson:` says their kind."""
+    made = []
+    for name in names:
+        kind, _, label = name.rpartition(":")
+        made.append(Column(LABELS.get(label, label), kind or "number"))
+    return made
+
+
+def groups(frame: pd.DataFrame, keys: list[str]):
+    """(key values, rows) per group: numbers ascending, names in order of first appearance."""
+    if frame.empty:
+        return []
+    ranks = {}
+    for key in keys:
+        values = list(frame[key].dropna().unique())
+        if key in NUMERIC:
+            values.sort()
+        ranks[key] = {value: rank for rank, value in enumerate(values)}
+    by = frame[keys].apply(lambda column: column.map(ranks[column.name]).fillna(-1))
+    ordered = frame.loc[by.sort_values(keys, kind="stable").index]
+    return ordered.groupby(keys, sort=False, dropna=False)
+
+
+def first(values: pd.Series) -> object:
+    """The first value that is not null, else None."""
+    values = values.dropna()
+    return None if values.empty else values.iloc[0]
+
+
+def mean(values: pd.Series) -> float | None:
+    values = pd.to_numeric(values, errors="coerce").dropna()
+    return None if values.empty else float(values.mean())
+
+
+def spread(values: pd.Series, write) -> list[Cell]:
+    """Minimum and maximum; with one repeat there is no spread and the cells say so."""
+    values = pd.to_numeric(values, errors="coerce").dropna()
+    if len(values) == 1:
+        return [text(LABELS["one_repeat"])] * 2
+    if values.empty:
+        return [text(None)] * 2
+    return [figure(values.min(), write), figure(values.max(), write)]
+
+
+def interval(entry: dict, write) -> Cell:
+    """The summary's 95 % interval as one cell."""
+    low, high = entry.get("low"), entry.get("high")
+    if is_missing(low) or is_missing(high):
+        return text(LABELS["one_repeat"] if entry.get("n") == 1 else None)
+    return Cell(f"{write(low)} to {write(high)}")

@@ -1,0 +1,211 @@
+"""The tables of results: frames in, `Grid`s out. A null shows as an en dash, never as zero."""
+
+from __future__ import annotations
+
+from . import numbers as n
+from .data import Data, summary_ratio
+from .grid import (
+    Cell,
+    Column,
+    Grid,
+    columns,
+    drop_empty,
+    figure,
+    first,
+    groups,
+    interval,
+    mean,
+    spread,
+    text,
+)
+from .texts import EN
+from .words import KV_NAMES, LABELS, RATIO_NAMES
+
+CELL = ["engine", "slots", "workload"]
+
+
+def throughput(data: Data) -> Grid:
+    """One row per cell: mean, spread and n over repeats beside the lesson's figure."""
+    rows = []
+    for (engine, slots, workload), part in groups(data.throughput, CELL):
+        entry = data.summary_cell(engine, workload, slots)
+        rows.append(
+            [
+                text(engine),
+                figure(slots, n.integer),
+                text(workload),
+                figure(mean(part.tok_s), n.rate),
+                *spread(part.tok_s, n.rate),
+                figure(part.tok_s.count(), n.integer),
+                interval(entry, n.rate),
+                figure(first(part.lesson_tok_s), n.rate),
+            ]
+        )
+    heads = columns(
+        "name:engine", "slots", "text:workload", "mean", "min", "max", "n", "interval"
+    ) + columns("lesson:lesson")
+    return Grid(EN["throughput_caption"], heads, rows)
+
+
+def loss(data: Data) -> Grid:
+    """Loss on the mixed workload, one row per engine and slot count."""
+    rows = []
+    frame = data.throughput[data.throughput.loss_when_mixed.notna()]
+    for (engine, slots, workload, against), part in groups(frame, [*CELL, "compare_with"]):
+        rows.append(
+            [
+                text(engine),
+                figure(slots, n.integer),
+                text(workload),
+                text(against),
+                figure(mean(part.loss_when_mixed), _signed),
+                *spread(part.loss_when_mixed, _signed),
+                figure(part.loss_when_mixed.count(), n.integer),
+                figure(first(part.lesson_loss), _signed),
+            ]
+        )
+    heads = columns(
+        "name:engine", "slots", "text:workload", "text:compared", "loss", "min", "max", "n"
+    ) + columns("lesson:lesson")
+    return Grid(EN["loss_caption"], heads, rows)
+
+
+def _signed(value: object) -> str:
+    return n.percent(value, sign=True)
+
+
+def workload_pair(data: Data) -> tuple[str | None, str | None]:
+    """(uniform, mixed): the first workload that is compared with another, and that other."""
+    pairs = data.throughput[data.throughput.compare_with.notna()]
+    if pairs.empty:
+        return None, None
+    return str(pairs.compare_with.iloc[0]), str(pairs.workload.iloc[0])
+
+
+def ratio_meaning(data: Data, name: str, engine: str, baseline: object) -> str:
+    """What a ratio divides, e.g. 'vllm / static on A'; a dash for a ratio not known here."""
+    uniform, mixed = workload_pair(data)
+    kind, _, workload = name.partition("_")
+    if name.startswith("Q_"):
+        mixed = workload
+    pattern = RATIO_NAMES.get(name) or RATIO_NAMES.get(kind, n.MISSING)
+    return pattern.format(
+        engine=engine,
+        baseline=baseline,
+        workload=workload,
+        uniform=uniform or n.MISSING,
+        mixed=mixed or n.MISSING,
+    )
+
+
+def ratios(data: Data) -> Grid:
+    """One row per ratio, one column per repeat, then the estimate beside the lesson's."""
+    repeats = sorted(data.ratios.repeat.dropna().unique())
+    rows = []
+    for (name, engine, baseline, slots), part in groups(
+        data.ratios, ["name", "engine", "baseline", "slots"]
+    ):
+        by_repeat = part.set_index("repeat").value
+        single = n.is_missing(first(part.n)) or int(first(part.n)) == 1
+        ends = (
+            [text(LABELS["one_repeat"])] * 2
+            if single
+            else [figure(first(part[key]), n.ratio) for key in ("min", "max")]
+        )
+        rows.append(
+            [
+                text(name),
+                text(ratio_meaning(data, name, engine, baseline)),
+                figure(slots, n.integer),
+                figure(first(part.geometric_mean), n.ratio),
+                *ends,
+                figure(first(part.n), n.integer),
+                interval(summary_ratio(data, part), n.ratio),
+                figure(first(part.lesson), n.ratio),
+                *(figure(by_repeat.get(r), n.ratio) for r in repeats),
+            ]
+        )
+    heads = columns("name:ratio", "text:meaning", "slots", "geometric_mean", "min", "max", "n")
+    heads += columns("interval", "lesson:lesson")
+    heads += [Column(LABELS["repeat_n"].format(n=n.integer(r))) for r in repeats]
+    return Grid(EN["ratios_caption"], heads, rows, name="ratios")
+
+
+def idle(data: Data) -> Grid:
+    """Idle share by cell, measured (mean over repeats) beside what the schedule says."""
+    rows = []
+    shares = ["computed_idle_rows", "idle_rows", "computed_idle_slots", "idle_slots"]
+    for (engine, slots, workload), part in groups(data.idle, CELL):
+        rows.append(
+            [
+                text(engine),
+                figure(slots, n.integer),
+                text(workload),
+                text(first(part.admission)),
+                figure(mean(part.computed_steps), n.integer),
+                figure(mean(part.steps), n.integer),
+                *(figure(mean(part[key]), n.percent) for key in shares),
+                figure(first(part.lesson_idle), n.percent),
+            ]
+        )
+    heads = columns("name:engine", "slots", "text:workload", "text:admission", "computed_steps")
+    heads += columns("steps", *shares, "lesson:lesson_idle")
+    return Grid(EN["idle_caption"], heads, rows)
+
+
+def latency(data: Data) -> list[Grid]:
+    """One table per workload: medians by output length, mean over repeats, all four metrics."""
+    metrics = ["ttft_s", "service_ttft_s", "e2e_produced_s", "e2e_returned_s"]
+    made = []
+    for (workload,), frame in groups(data.latency, ["workload"]):
+        rows = []
+        for (engine, slots, tokens), part in groups(frame, ["engine", "slots", "output_tokens"]):
+            rows.append(
+                [
+                    text(engine),
+                    figure(slots, n.integer),
+                    figure(tokens, n.integer),
+                    figure(first(part.n), n.integer),
+                    *(figure(mean(part[key]), n.seconds) for key in metrics),
+                    figure(first(part.lesson_ttft_s), n.seconds),
+                    figure(first(part.lesson_e2e_s), n.seconds),
+                ]
+            )
+        heads = columns("name:engine", "slots", "output_tokens", "requests", *metrics)
+        heads += columns("lesson:lesson_ttft_s", "lesson:lesson_e2e_s")
+        repeats = frame.repeat.nunique()
+        caption = EN["latency_caption"] if repeats > 1 else EN["latency_caption_one"]
+        grid = Grid(caption.format(workload=workload, n=repeats), heads, rows)
+        made.append(drop_empty(grid, (LABELS["lesson_ttft_s"], LABELS["lesson_e2e_s"])))
+    return made
+
+
+def kv(data: Data) -> Grid:
+    """One row per quantity, one column per source; the lesson's columns come last."""
+    frame = data.kv[data.kv.source.notna()]
+    sources = [s for s in frame.source.unique() if s != "lesson"]
+    known = [q for q in KV_NAMES if q in set(frame.quantity)]
+    quantities = known + [q for q in frame.quantity.unique() if q not in KV_NAMES]
+    rows = []
+    for quantity in quantities:
+        by_source = {row.source: row for row in frame[frame.quantity == quantity].itertuples()}
+        formula = by_source[sources[0]].formula if sources and sources[0] in by_source else None
+        given = by_source.get("lesson")
+        rows.append(
+            [
+                text(KV_NAMES.get(quantity, quantity)),
+                *(_quantity(by_source.get(source)) for source in sources),
+                *([text(formula)] if sources else []),
+                _quantity(given),
+                text(given.formula if given else None),
+            ]
+        )
+    heads = columns("name:quantity") + [Column(source) for source in sources]
+    if sources:
+        heads.append(Column(LABELS["formula_of"].format(source=sources[0]), "text"))
+    heads += [Column(LABELS["lesson"], "lesson"), Column(LABELS["lesson_formula"], "lesson-text")]
+    return Grid(EN["kv_caption"], heads, rows)
+
+
+def _quantity(row) -> Cell:
+    return text(None) if row is None else figure(row.value, lambda v: n.with_unit(v, row.unit))

@@ -1,0 +1,21 @@
+"""The environment that all jobs of one run of the workflow share."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from pathlib import Path
+
+# One value for all jobs of a run: their timings belong to one session.
+RUN = "FOUR_CELLS_RUN"
+
+
+def prepare() -> None:
+    """Sets what jobs inherit.
+
+    Jobs without --use-conda get the Python that runs Snakemake, even if its environment is not
+    activated; with --use-conda the environment's own is found first.
+    """
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    os.environ.setdefault(RUN, uuid.uuid4().hex[:12])

@@ -1,0 +1,51 @@
+"""Reading a spec, the one JSON document that a measuring job sees."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+REQUIRED = (
+    "engine backend options workload requests slots scale device dtype max_model_len model seed "
+    "samples threads protocol"
+).split()
+
+
+def read_spec(text_or_file: str) -> dict[str, Any]:
+    """A spec from JSON text, or from a file that holds it.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    text = text_or_file if text_or_file.lstrip().startswith("{") else None
+    if text is None:
+        try:
+            text = Path(text_or_file).read_text()
+        except OSError as error:
+            raise ValueError(f"--spec: {error.strerror}: {text_or_file}") from None
+    try:
+        spec = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"--spec: not a JSON document: {error}") from None
+    if not isinstance(spec, dict):
+        raise ValueError("--spec: not a JSON object")
+    return spec
+
+
+def timing_spec(text_or_file: str, repeat: int | None) -> dict[str, Any]:
+    """A whole spec of one timing.
+
+    Args:
+        text_or_file: the spec of a cell, or of a timing (then it holds its `repeat`).
+        repeat: number of the repeat; wins over the spec's own.
+
+    Raises:
+        ValueError: a key is missing, or there is no repeat.
+    """
+    spec = read_spec(text_or_file)
+    missing = [key for key in REQUIRED if key not in spec]
+    if missing:
+        raise ValueError(f"--spec: missing {', '.join(missing)}")
+    spec["repeat"] = repeat if repeat is not None else spec.get("repeat", 1)
+    return spec

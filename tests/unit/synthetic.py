@@ -1,0 +1,328 @@
+"""Synthetic timings with known answers, in the layout of real ones.
+
+Times come from `schedule.simulate` and a step time of a + c * rows, so step counts, idle shares and
+(without noise) every ratio are known beforehand. Use `write_timings(folder)`, which returns the
+plan that `scripts/tables.py` takes; change what a test is about through its arguments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fourcells.schedule import Step, simulate
+
+DEMO = {
+    "A": {"count": 64, "prompt_tokens": [32], "output_tokens": [46], "order": "cyclic"},
+    "B": {"count": 64, "prompt_tokens": [32], "output_tokens": [8, 16, 32, 128], "order": "cyclic"},
+}
+LESSON = {
+    "A": {"count": 64, "prompt_tokens": [128], "output_tokens": [184], "order": "cyclic"},
+    "B": {
+        "count": 64,
+        "prompt_tokens": [128],
+        "output_tokens": [32, 64, 128, 512],
+        "order": "cyclic",
+    },
+}
+CELLS = (
+    ("static", "A", 16),
+    ("static", "B", 16),
+    ("vllm", "A", 16),
+    ("vllm", "B", 16),
+    ("vllm", "A", 256),
+    ("vllm", "B", 256),
+)
+ENGINES = {
+    "static": {"backend": "torch", "options": {"admission": "padded"}, "baseline": None},
+    "vllm": {"backend": "vllm", "options": {}, "baseline": "static"},
+}
+# Seconds per step (a) and per row (c): near the lesson's calibration on its workload A.
+STEP_TIMES = {"static": (16.6e-3, 124e-6), "vllm": (11.14e-3, 95.6e-6)}
+MODEL = {
+    "bytes": 5_242_880,
+    "kv_bytes_per_token": 2048,
+    "layers": 4,
+    "kv_heads": 2,
+    "head_dim": 32,
+    "parameters": 1_310_720,
+}
+KV = {"kv_blocks": 1025, "block_size": 32, "kv_capacity_tokens": 32_800, "max_concurrency": 64.06}
+START = datetime(2026, 11, 29, 14, 0, 0, 123_000, tzinfo=UTC)
+
+
+def _schema(columns: str) -> pa.Schema:
+    """Seconds and shares are floats, everything else is counted."""
+    floats = {name for name in columns.split() if name.endswith("_s") or name == "kv_used"}
+    return pa.schema(
+        [(name, pa.float64() if name in floats else pa.int64()) for name in columns.split()]
+    )
+
+
+REQUEST_SCHEMA = _schema(
+    "sample request prompt_tokens output_tokens produced_tokens arrival_s admitted_s "
+    "first_token_s finished_s returned_s wave cached_tokens preemptions"
+)
+STEP_SCHEMA = _schema("sample step t_s rows useful_rows waiting tokens kv_used preempted")
+
+
+def lengths(requests: Mapping) -> tuple[int, ...]:
+    """Output tokens of every request of a workload, in order of arrival."""
+    cycle = requests["output_tokens"]
+    return tuple(cycle[i % len(cycle)] for i in range(requests["count"]))
+
+
+@cache
+def _steps(output_tokens: tuple[int, ...], slots: int, admission: str) -> list[Step]:
+    return simulate(output_tokens, slots, admission)
+
+
+def serve(
+    requests: Mapping, slots: int, admission: str, a: float, c: float, sample: int = 0
+) -> tuple[list[dict], list[dict]]:
+    """Request and step records of one window, in seconds; a step of n rows takes a + c * n."""
+    outputs = lengths(requests)
+    prompts = requests["prompt_tokens"]
+    steps = _steps(outputs, slots, admission)
+    admitted: dict[int, float] = {}
+    first: dict[int, float] = {}
+    finished: dict[int, float] = {}
+    returned: dict[int, float] = {}
+    wave: dict[int, int] = {}
+    made = [0] * len(outputs)
+    records, now, waves, held_before = [], 0.0, -1, set()
+    for index, step in enumerate(steps):
+        held = {h for h in step.holders if h is not None}
+        entering = held - held_before
+        if entering and not held & held_before:
+            waves += 1
+        end = now + a + c * step.rows
+        for request in entering:
+            admitted[request], wave[request] = now, waves
+        for request, useful in zip(step.holders, step.useful, strict=True):
+            if useful:
+                made[request] += 1
+                first.setdefault(request, end)
+                finished[request] = end
+        # A padded batch hands back its members together, when its last one is done.
+        returned.update({request: end for request in held})
+        prompt = sum(prompts[r % len(prompts)] - 1 for r in entering)
+        in_cache = sum(prompts[r % len(prompts)] + made[r] for r in held)
+        records.append(
+            {
+                "sample": sample,
+                "step": index,
+                "t_s": now,
+                "rows": step.rows,
+                "useful_rows": step.useful_rows,
+                "waiting": step.waiting,
+                "tokens": step.rows + prompt,
+                "kv_used": in_cache / KV["kv_capacity_tokens"],
+                "preempted": 0,
+            }
+        )
+        now, held_before = end, held
+    rows = [
+        {
+            "sample": sample,
+            "request": r,
+            "prompt_tokens": prompts[r % len(prompts)],
+            "output_tokens": n,
+            "produced_tokens": n,
+            "arrival_s": 0.0,
+            "admitted_s": admitted[r],
+            "first_token_s": first[r],
+            "finished_s": finished[r],
+            "returned_s": returned[r],
+            "wave": None if admission == "continuous" else wave[r],
+            "cached_tokens": 0,
+            "preemptions": 0,
+        }
+        for r, n in enumerate(outputs)
+    ]
+    return rows, records
+
+
+def make_spec(
+    engine: str, workload: str, slots: int, repeat: int, requests: Mapping, **changes
+) -> dict:
+    """A timing's spec; `changes` replace top-level keys."""
+    spec = {
+        "engine": engine,
+        "backend": ENGINES[engine]["backend"],
+        "options": dict(ENGINES[engine]["options"]),
+        "workload": workload,
+        "requests": dict(requests),
+        "slots": slots,
+        "scale": "demo",
+        "device": "cpu",
+        "dtype": "float32",
+        "max_model_len": 512,
+        "model": {
+            "name": "tiny-qwen2",
+            "path": "results/models/tiny-qwen2",
+            "weights": "random",
+        },
+        "seed": 1,
+        "samples": 1,
+        "threads": 1,
+        "protocol": 1,
+        "repeat": repeat,
+    }
+    return spec | changes
+
+
+def make_metadata(spec: Mapping, window_s: Sequence[float], started: datetime) -> dict:
+    """The JSON of the file metadata key `fourcells` for one timing."""
+    vllm = spec["backend"] == "vllm"
+    prompts = [
+        hashlib.sha256(f"{spec['workload']}/{spec['seed']}/{spec['repeat']}/{k}".encode())
+        for k in range(spec["samples"])
+    ]
+    return {
+        "spec": dict(spec),
+        "applied": {
+            "slots": spec["slots"],
+            "admission": spec["options"].get("admission", "continuous"),
+            "dtype": spec["dtype"],
+            "attention_backend": "CPU_ATTN" if vllm else "sdpa",
+            **(KV if vllm else dict.fromkeys(KV)),
+            "max_num_batched_tokens": 4096 if vllm else None,
+            "prefix_caching": False,
+            "graphs": "none",
+            "async_scheduling": False,
+            "threads": spec["threads"],
+            "max_model_len": spec["max_model_len"],
+        },
+        "provenance": {
+            "session": "synthetic-1",
+            "host": "synthetic",
+            "boot": "00000000-0000-0000-0000-000000000001",
+            "started": started.isoformat(timespec="milliseconds"),
+            "git": {"commit": "0" * 40, "dirty": False},
+            "versions": {
+                "python": "3.11.9",
+                "torch": "2.11.0",
+                "transformers": "5.0.0",
+                "vllm": "0.24.0" if vllm else None,
+            },
+            "cpu": "Synthetic CPU",
+            "cores": 2,
+            "memory_gib": 23.5,
+            "gpu": None,
+            "driver": None,
+            "threads": spec["threads"],
+            "load_s": 3.1,
+            "warmup_s": 5.2,
+            "window_s": list(window_s),
+            "prompt_hash": [digest.hexdigest() for digest in prompts],
+            "model_hash": hashlib.sha256(b"tiny-qwen2").hexdigest(),
+            "model": dict(MODEL),
+        },
+        "calibration": {"before": {"ns_per_loop": 41.0}, "after": {"ns_per_loop": 41.1}},
+        "witness": {"foreign_cpu_s": 0.01, "steal_s": 0.0},
+        "verdict": ["clean"],
+        "protocol": spec["protocol"],
+        "attempt": 1,
+    }
+
+
+def write_parquet(path: Path, rows: list[dict], schema: pa.Schema, metadata: Mapping) -> None:
+    """One timing or steps file with its metadata key `fourcells`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.Table.from_pylist(rows, schema=schema)
+    table = table.replace_schema_metadata({"fourcells": json.dumps(metadata)})
+    pq.write_table(table, path, write_page_checksum=True)
+
+
+def write_timings(
+    folder: str | Path,
+    repeats: int = 3,
+    *,
+    samples: int = 1,
+    noise: float = 0.0,
+    seed: int = 1,
+    cells: Sequence[tuple[str, str, int]] = CELLS,
+    workloads: Mapping[str, Mapping] = DEMO,
+    step_times: Mapping[str, tuple[float, float]] = STEP_TIMES,
+    **spec_changes,
+) -> list[dict]:
+    """Write timings and steps of every cell and repeat below `folder`; return their plan.
+
+    Args:
+        folder: takes the place of `results`.
+        repeats: repeats 1..repeats.
+        samples: windows per timing.
+        noise: standard deviation of the log of one factor per timing, on its step times; 0 gives
+            the same times in every repeat.
+        seed: of the noise.
+        cells: (engine, workload, slots); an engine is a key of `ENGINES`.
+        workloads: name -> {count, prompt_tokens, output_tokens, order}; `LESSON` is ready too.
+        step_times: engine -> (a, c) in seconds.
+        spec_changes: top-level keys of every spec, e.g. `dtype="bfloat16"`.
+
+    Returns:
+        The plan: one entry per timing, ready for `json.dumps`.
+    """
+    rng = random.Random(seed)
+    plan, started = [], START
+    for repeat in range(1, repeats + 1):
+        for engine, workload, slots in cells:
+            requests = workloads[workload]
+            spec = make_spec(engine, workload, slots, repeat, requests, samples=samples)
+            spec |= spec_changes
+            kind = ENGINES[engine]
+            admission = kind["options"].get("admission", "continuous")
+            a, c = step_times[engine]
+            factor = rng.lognormvariate(0.0, noise) if noise else 1.0
+            rows, steps, windows = [], [], []
+            for sample in range(samples):
+                served = serve(requests, slots, admission, a * factor, c * factor, sample)
+                rows += served[0]
+                steps += served[1]
+                windows.append(max(row["returned_s"] for row in served[0]))
+            name = f"{engine}/{workload}/slots{slots}/{repeat}.parquet"
+            path, steps_path = (Path(folder) / kind / name for kind in ("timings", "steps"))
+            metadata = make_metadata(spec, windows, started)
+            write_parquet(path, rows, REQUEST_SCHEMA, metadata)
+            write_parquet(steps_path, steps, STEP_SCHEMA, metadata)
+            started += timedelta(seconds=round(sum(windows) + 8.3, 3))
+            plan.append(
+                {
+                    "engine": engine,
+                    "backend": kind["backend"],
+                    "admission": kind["options"].get("admission"),
+                    "baseline": kind["baseline"],
+                    "workload": workload,
+                    "compare_with": "A" if workload == "B" else None,
+                    "slots": slots,
+                    "repeat": repeat,
+                    "path": str(path),
+                    "steps": str(steps_path),
+                    "spec": spec,
+                }
+            )
+    return plan
+
+
+def rewrite(
+    path: str | Path,
+    rows: Callable[[list[dict]], list[dict]] | None = None,
+    metadata: Callable[[dict], None] | None = None,
+) -> None:
+    """Spoil a stored file: `rows` returns its new rows, `metadata` changes its JSON in place."""
+    table = pq.read_table(path)
+    meta = json.loads(table.schema.metadata[b"fourcells"])
+    if metadata:
+        metadata(meta)
+    records = table.to_pylist()
+    schema = STEP_SCHEMA if "step" in table.column_names else REQUEST_SCHEMA
+    write_parquet(Path(path), rows(records) if rows else records, schema, meta)
