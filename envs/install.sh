@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs a lock file into the Python environment that is active.
 # usage: install.sh LOCK [SHA256]    stops when LOCK has another checksum than SHA256
-# environment: PYTHON (python); PYTORCH_INDEX, the index that has PyTorch's CPU builds, when pip's own settings have none
+# environment: PYTHON (python); PYTORCH_INDEX, an index that has PyTorch's CPU builds, asked when pip's own settings
+# lead to none
 set -euo pipefail
 
 lock=$1
@@ -18,7 +19,8 @@ fi
 torch=$(grep -oE '^torch==[^ ]+\+cpu' "$lock" || true)
 if [ -n "$torch" ]; then
     echo "installing $torch"
-    if ! "${install[@]}" ${PYTORCH_INDEX:+--index-url "$PYTORCH_INDEX"} "$torch"; then
+    if ! "${install[@]}" "$torch" 2> /dev/null &&
+        ! "${install[@]}" ${PYTORCH_INDEX:+--index-url "$PYTORCH_INDEX"} "$torch"; then
         echo "$torch not found: set PYTORCH_INDEX to the index that the README names (make PYTORCH_INDEX=... setup)" >&2
         exit 1
     fi

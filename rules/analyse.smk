@@ -22,7 +22,7 @@ rule tables:
     input:
         timings(),
         steps(),
-        library("analysis"),
+        library("analysis", "schedule.py"),
         plan="results/plan.json",
         script=SCRIPTS / "tables.py",
     output:

@@ -16,7 +16,7 @@ try:
 except settings.ConfigError as error:
     raise WorkflowError(f"config.yaml: {error}")
 
-session.prepare()
+session.prepare(BASE)
 
 # A measuring job takes the whole machine and every other job a part of it, so that nothing runs
 # beside a measurement, whatever -j says.
@@ -46,11 +46,11 @@ def steps():
     return [timing["steps"] for timing in PLAN]
 
 
-def library(part):
-    """The files whose edit makes a part of the results anew."""
-    return sorted(
-        str(file) for file in (SCRIPTS / "fourcells" / part).rglob("*.*") if file.suffix != ".pyc"
-    )
+def library(*parts):
+    """The files and folders of the library whose edit makes a part of the results anew."""
+    paths = [SCRIPTS / "fourcells" / part for part in parts]
+    files = [f for path in paths for f in (path.rglob("*.*") if path.is_dir() else [path])]
+    return sorted(str(file) for file in files if file.suffix != ".pyc")
 
 
 def place_in_order(wildcards):

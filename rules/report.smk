@@ -1,6 +1,6 @@
 rule report:
     input:
-        library("report"),
+        library("report", "analysis/lesson.py", "analysis/lesson.yaml", "schedule.py"),
         expand("results/tables/{table}.parquet", table=TABLES),
         script=SCRIPTS / "report.py",
         summary="results/summary.json",

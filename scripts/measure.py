@@ -56,7 +56,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--spec", required=True, help="the spec: a JSON document, or a file of it")
     parser.add_argument("--output", required=True, type=Path, help="timing to write (parquet)")
     parser.add_argument("--steps", required=True, type=Path, help="its steps to write (parquet)")
-    parser.add_argument("--repeat", type=int, help="number of the repeat (default: the spec's, or 1)")
+    parser.add_argument("--repeat", type=int, help="number of the repeat (default: the spec's)")
     parser.add_argument("--log", type=Path, help="file for all that the engine prints")
     return parser.parse_args(argv)
 
@@ -82,7 +82,7 @@ def redirect(log: Path | None):
 
 
 def set_threads(threads: int) -> None:
-    """The same CPU threads for every engine; Snakemake's own settings follow -j and would differ."""
+    """The same CPU threads for every engine, whatever Snakemake derives from -j."""
     for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR"):
         os.environ[f"{library}_NUM_THREADS"] = str(threads)
 

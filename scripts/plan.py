@@ -8,4 +8,4 @@ def write(plan: str, output: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(snakemake.params.plan, Path(snakemake.output[0]))  # noqa: F821
+    write(snakemake.params.plan, Path(snakemake.output[0]))

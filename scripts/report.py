@@ -5,9 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from fourcells.report.data import load
 from fourcells.report.page import render

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from fourcells.analysis.check import BadTimings
 from fourcells.analysis.idle import idle_table
 from fourcells.analysis.kv import kv_table
 from fourcells.analysis.latency import latency_table
@@ -86,8 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         timings = load(read_plan(args.plan))
-    except BadTimings as error:
-        print(error, file=sys.stderr)
+    except (OSError, ValueError) as error:
+        print(f"tables: {error}", file=sys.stderr)
         return 1
     tables, summary = make_tables(timings)
     write_all(tables, summary, args.output_dir, args.summary)

@@ -79,7 +79,8 @@ def _check_workload(config: Mapping[str, Any], name: str) -> None:
                     f"scales.{config['scale']}.divide_lengths = {by}"
                 )
     requests = workload_spec(config, name)
-    longest = max(p + o for p, o in zip(prompt_lengths(requests), output_lengths(requests, seed=0)))
+    pairs = zip(prompt_lengths(requests), output_lengths(requests, seed=0), strict=True)
+    longest = max(prompt + output for prompt, output in pairs)
     if longest > scale["max_model_len"]:
         raise ConfigError(
             f"{key}: prompt + output reach {longest} tokens, more than "
@@ -90,11 +91,13 @@ def _check_workload(config: Mapping[str, Any], name: str) -> None:
         _one_of(
             f"{key}.compare_with", other, [each for each in config["workloads"] if each != name]
         )
-        totals = [sum(output_lengths(workload_spec(config, each), seed=0)) for each in (name, other)]
-        if totals[0] != totals[1]:
+        here, there = (
+            sum(output_lengths(workload_spec(config, each), seed=0)) for each in (name, other)
+        )
+        if here != there:
             raise ConfigError(
-                f"{key}.compare_with: {name} asks for {totals[0]} output tokens and {other} for "
-                f"{totals[1]}; only workloads of equal totals can be compared"
+                f"{key}.compare_with: {name} asks for {here} output tokens and {other} for "
+                f"{there}; only workloads of equal totals can be compared"
             )
 
 

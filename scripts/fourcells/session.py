@@ -9,9 +9,11 @@ from pathlib import Path
 
 # One value for all jobs of a run: their timings belong to one session.
 RUN = "FOUR_CELLS_RUN"
+# Where the conda environments' post-deploy scripts find their lock files.
+ENVIRONMENTS = "FOUR_CELLS_ENVS"
 
 
-def prepare() -> None:
+def prepare(workflow: Path) -> None:
     """Sets what jobs inherit.
 
     Jobs without --use-conda get the Python that runs Snakemake, even if its environment is not
@@ -19,3 +21,4 @@ def prepare() -> None:
     """
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     os.environ.setdefault(RUN, uuid.uuid4().hex[:12])
+    os.environ.setdefault(ENVIRONMENTS, str(workflow / "envs"))

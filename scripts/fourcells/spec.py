@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-REQUIRED = (
-    "engine backend options workload requests slots scale device dtype max_model_len model seed "
-    "samples threads protocol"
-).split()
+REQUIRED = [
+    *("engine", "backend", "options", "workload", "requests", "slots", "scale", "device", "dtype"),
+    *("max_model_len", "model", "seed", "samples", "threads", "protocol"),
+]
 
 
 def read_spec(text_or_file: str) -> dict[str, Any]:

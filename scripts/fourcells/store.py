@@ -68,7 +68,8 @@ def write(
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     with partial.open("wb") as file:
-        pq.write_table(table, file, compression="zstd")
+        # page checksums: a flipped byte is found when the file is read, not believed
+        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)

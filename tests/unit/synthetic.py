@@ -86,7 +86,7 @@ def _steps(output_tokens: tuple[int, ...], slots: int, admission: str) -> list[S
 
 
 def serve(
-    requests: Mapping, slots: int, admission: str, a: float, c: float, sample: int = 0
+    requests: Mapping, slots: int, admission: str, a: float, c: float, sample: int = 1
 ) -> tuple[list[dict], list[dict]]:
     """Request and step records of one window, in seconds; a step of n rows takes a + c * n."""
     outputs = lengths(requests)
@@ -180,12 +180,19 @@ def make_spec(
     return spec | changes
 
 
+def _regions(spec: Mapping) -> dict:
+    """The KV cache of the torch loop: one region of the maximum length per slot, no blocks."""
+    capacity = spec["slots"] * spec["max_model_len"]
+    regions = {"kv_capacity_tokens": capacity, "max_concurrency": spec["slots"]}
+    return dict.fromkeys(KV) | regions
+
+
 def make_metadata(spec: Mapping, window_s: Sequence[float], started: datetime) -> dict:
     """The JSON of the file metadata key `fourcells` for one timing."""
     vllm = spec["backend"] == "vllm"
     prompts = [
         hashlib.sha256(f"{spec['workload']}/{spec['seed']}/{spec['repeat']}/{k}".encode())
-        for k in range(spec["samples"])
+        for k in range(1, spec["samples"] + 1)
     ]
     return {
         "spec": dict(spec),
@@ -194,7 +201,7 @@ def make_metadata(spec: Mapping, window_s: Sequence[float], started: datetime) -
             "admission": spec["options"].get("admission", "continuous"),
             "dtype": spec["dtype"],
             "attention_backend": "CPU_ATTN" if vllm else "sdpa",
-            **(KV if vllm else dict.fromkeys(KV)),
+            **(KV if vllm else _regions(spec)),
             "max_num_batched_tokens": 4096 if vllm else None,
             "prefix_caching": False,
             "graphs": "none",
@@ -208,11 +215,11 @@ def make_metadata(spec: Mapping, window_s: Sequence[float], started: datetime) -
             "boot": "00000000-0000-0000-0000-000000000001",
             "started": started.isoformat(timespec="milliseconds"),
             "git": {"commit": "0" * 40, "dirty": False},
+            "python": "3.11.9",
             "versions": {
-                "python": "3.11.9",
                 "torch": "2.11.0",
                 "transformers": "5.0.0",
-                "vllm": "0.24.0" if vllm else None,
+                **({"vllm": "0.24.0"} if vllm else {}),
             },
             "cpu": "Synthetic CPU",
             "cores": 2,
@@ -284,7 +291,7 @@ def write_timings(
             a, c = step_times[engine]
             factor = rng.lognormvariate(0.0, noise) if noise else 1.0
             rows, steps, windows = [], [], []
-            for sample in range(samples):
+            for sample in range(1, samples + 1):
                 served = serve(requests, slots, admission, a * factor, c * factor, sample)
                 rows += served[0]
                 steps += served[1]

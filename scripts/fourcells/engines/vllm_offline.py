@@ -239,7 +239,9 @@ def _worker_state(worker: Any) -> dict[str, Any]:
 
     layers = worker.model_runner.compilation_config.static_forward_context.values()
     backends = {
-        layer.get_attn_backend().get_name() for layer in layers if hasattr(layer, "get_attn_backend")
+        layer.get_attn_backend().get_name()
+        for layer in layers
+        if hasattr(layer, "get_attn_backend")
     }
     return {
         "attention_backend": ", ".join(sorted(backends)) or None,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from . import numbers as n
-from .data import Data, summary_ratio
-from .grid import first, mean
-from .grids import workload_pair
-from .texts import EN
+from fourcells.report import numbers as n
+from fourcells.report.data import Data, summary_ratio
+from fourcells.report.grid import first, mean
+from fourcells.report.grids import workload_pair
+from fourcells.report.texts import EN
 
 
 def main_group(data: Data) -> pd.DataFrame:

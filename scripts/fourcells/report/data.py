@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from .numbers import is_missing
+from fourcells.report.numbers import is_missing
 
 COLUMNS = {
     "timings": "engine backend workload slots repeat sample started session host verdict window_s"
@@ -78,7 +78,9 @@ def load(tables: str | Path, summary: str | Path) -> Data:
         if (path := folder / f"{name}.parquet").exists()
     }
     if not frames:
-        raise FileNotFoundError(f"no tables in {folder}; make them with `snakemake -j1 tables`")
+        raise FileNotFoundError(
+            f"no tables in {folder}; make them with `snakemake -j1 --use-conda tables`"
+        )
     return make_data(frames, json.loads(Path(summary).read_text(encoding="utf-8")))
 
 

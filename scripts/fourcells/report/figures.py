@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from . import numbers as n
-from .svg import draw
-from .texts import EN
-from .words import LABELS
+from fourcells.report import numbers as n
+from fourcells.report.svg import draw
+from fourcells.report.texts import EN
+from fourcells.report.words import LABELS
 
 METRICS = ("ttft_s", "e2e_produced_s", "e2e_returned_s")
 MARKERS = "osD^vPX*"

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
-from .numbers import MISSING, is_missing
-from .words import LABELS
+from fourcells.report.numbers import MISSING, is_missing
+from fourcells.report.texts import EN
+from fourcells.report.words import LABELS
 
 NUMERIC = {"slots", "repeat", "output_tokens"}
 
@@ -50,16 +51,28 @@ def figure(value: object, write: Callable[[object], str]) -> Cell:
     return Cell(write(value), None if is_missing(value) else float(value))
 
 
-def drop_empty(grid: Grid, labels: Iterable[str]) -> Grid:
-    """The grid without those of the named columns that hold no value in any row."""
-    drop = {
-        i
-        for i, column in enumerate(grid.columns)
-        if column.label in set(labels) and all(row[i].value is None for row in grid.rows)
-    }
-    keep = [i for i in range(len(grid.columns)) if i not in drop]
+def drop(grid: Grid, labels: Iterable[str]) -> Grid:
+    """The grid without the named columns."""
+    gone = set(labels)
+    keep = [i for i, column in enumerate(grid.columns) if column.label not in gone]
     rows = [[row[i] for i in keep] for row in grid.rows]
     return replace(grid, columns=[grid.columns[i] for i in keep], rows=rows)
+
+
+def drop_empty(grid: Grid, labels: Iterable[str]) -> Grid:
+    """The grid without those of the named columns that hold no number in any row."""
+    at = {column.label: i for i, column in enumerate(grid.columns)}
+    empty = [x for x in labels if all(row[at[x]].value is None for row in grid.rows)]
+    return drop(grid, empty)
+
+
+def drop_spread(grid: Grid) -> Grid:
+    """With one repeat everywhere: no columns of spread, and a note that says why."""
+    at = [column.label for column in grid.columns].index(LABELS["n"])
+    if any((row[at].value or 0) > 1 for row in grid.rows):
+        return grid
+    spread_columns = [LABELS[key] for key in ("min", "max", "interval")]
+    return replace(drop(grid, spread_columns), note=EN["one_repeat_note"])
 
 
 def columns(*names: str) -> list[Column]:

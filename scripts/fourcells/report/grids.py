@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from . import numbers as n
-from .data import Data, summary_ratio
-from .grid import (
+from fourcells.report import numbers as n
+from fourcells.report.data import Data, summary_ratio
+from fourcells.report.grid import (
     Cell,
     Column,
     Grid,
     columns,
     drop_empty,
+    drop_spread,
     figure,
     first,
     groups,
@@ -18,8 +19,8 @@ from .grid import (
     spread,
     text,
 )
-from .texts import EN
-from .words import KV_NAMES, LABELS, RATIO_NAMES
+from fourcells.report.texts import EN
+from fourcells.report.words import KV_NAMES, LABELS, RATIO_NAMES
 
 CELL = ["engine", "slots", "workload"]
 
@@ -44,7 +45,7 @@ def throughput(data: Data) -> Grid:
     heads = columns(
         "name:engine", "slots", "text:workload", "mean", "min", "max", "n", "interval"
     ) + columns("lesson:lesson")
-    return Grid(EN["throughput_caption"], heads, rows)
+    return drop_spread(Grid(EN["throughput_caption"], heads, rows))
 
 
 def loss(data: Data) -> Grid:
@@ -67,7 +68,7 @@ def loss(data: Data) -> Grid:
     heads = columns(
         "name:engine", "slots", "text:workload", "text:compared", "loss", "min", "max", "n"
     ) + columns("lesson:lesson")
-    return Grid(EN["loss_caption"], heads, rows)
+    return drop_spread(Grid(EN["loss_caption"], heads, rows))
 
 
 def _signed(value: object) -> str:
@@ -102,9 +103,8 @@ def ratios(data: Data) -> Grid:
     """One row per ratio, one column per repeat, then the estimate beside the lesson's."""
     repeats = sorted(data.ratios.repeat.dropna().unique())
     rows = []
-    for (name, engine, baseline, slots), part in groups(
-        data.ratios, ["name", "engine", "baseline", "slots"]
-    ):
+    keys = ["engine", "slots", "name", "baseline"]
+    for (engine, slots, name, baseline), part in groups(data.ratios, keys):
         by_repeat = part.set_index("repeat").value
         single = n.is_missing(first(part.n)) or int(first(part.n)) == 1
         ends = (
@@ -128,7 +128,10 @@ def ratios(data: Data) -> Grid:
     heads = columns("name:ratio", "text:meaning", "slots", "geometric_mean", "min", "max", "n")
     heads += columns("interval", "lesson:lesson")
     heads += [Column(LABELS["repeat_n"].format(n=n.integer(r))) for r in repeats]
-    return Grid(EN["ratios_caption"], heads, rows, name="ratios")
+    at = [column.label for column in heads].index(LABELS["interval"])
+    given = sum(row[at].text != n.MISSING for row in rows)
+    note = EN["ratios_note"] if 0 < given < len(rows) else ""
+    return drop_spread(Grid(EN["ratios_caption"], heads, rows, note, name="ratios"))
 
 
 def idle(data: Data) -> Grid:
@@ -204,7 +207,7 @@ def kv(data: Data) -> Grid:
     if sources:
         heads.append(Column(LABELS["formula_of"].format(source=sources[0]), "text"))
     heads += [Column(LABELS["lesson"], "lesson"), Column(LABELS["lesson_formula"], "lesson-text")]
-    return Grid(EN["kv_caption"], heads, rows)
+    return Grid(EN["kv_caption"], heads, rows, name="kv")
 
 
 def _quantity(row) -> Cell:

@@ -9,13 +9,13 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from ..analysis import lesson
-from . import answer, figures, grids, setting
-from .data import Data
-from .grid import Grid
-from .slots_picture import slots_picture
-from .texts import EN
-from .words import GLOSSARY, LABELS
+from fourcells.analysis import lesson
+from fourcells.report import answer, figures, grids, setting
+from fourcells.report.data import Data
+from fourcells.report.grid import Grid
+from fourcells.report.slots_picture import slots_picture
+from fourcells.report.texts import EN
+from fourcells.report.words import GLOSSARY, LABELS
 
 HERE = Path(__file__).parent
 

@@ -8,11 +8,11 @@ from pathlib import PurePosixPath
 
 import pandas as pd
 
-from . import numbers as n
-from .data import Data
-from .grid import Cell, Column, Grid, columns, figure, text
-from .texts import EN
-from .words import FACT_NAMES, LABELS
+from fourcells.report import numbers as n
+from fourcells.report.data import Data
+from fourcells.report.grid import Cell, Column, Grid, columns, drop, figure, text
+from fourcells.report.texts import EN
+from fourcells.report.words import FACT_NAMES, LABELS
 
 MEASURE = "snakemake -j1 --use-conda"
 AGAIN = f"{MEASURE} --forcerun"
@@ -56,7 +56,7 @@ def settings(data: Data) -> Grid:
 def machine(data: Data) -> Grid:
     """Machine, commit and the versions of what ran on it."""
     known = {k: v for k, v in (data.summary.get("machine") or {}).items() if k != "applied"}
-    commits = list(data.timings.git_commit.dropna().unique())
+    commits = [str(c)[:12] for c in data.timings.git_commit.dropna().unique()]
     dirty = data.timings.dirty.dropna()
     known |= {"git_commit": commits, "dirty": bool(dirty.any()) if len(dirty) else None}
     return facts(EN["machine_caption"], known | (data.measured.get("versions") or {}))
@@ -114,7 +114,9 @@ def timings(data: Data) -> Grid:
     heads = columns("name:order", "text:started", "text:engine", "text:workload", "slots")
     heads += columns("repeat", "sample", "window_s", "tok_s", "text:verdict", "load_s")
     heads += columns("warmup_s", "attempt", "text:commit")
-    return Grid(EN["timings_caption"], heads, rows, EN["timings_note"], "timings")
+    grid = Grid(EN["timings_caption"], heads, rows, EN["timings_note"], "timings")
+    one_sample = data.timings["sample"].nunique() < 2
+    return drop(grid, [LABELS["sample"]]) if one_sample else grid
 
 
 def verdicts(value: object) -> list[str]:

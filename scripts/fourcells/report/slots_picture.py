@@ -8,10 +8,10 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from ..schedule import Step, simulate
-from . import numbers as n
-from .svg import draw
-from .texts import EN
+from fourcells.report import numbers as n
+from fourcells.report.svg import draw
+from fourcells.report.texts import EN
+from fourcells.schedule import Step, simulate
 
 COLOURS = ["#4c78a8", "#f2a541", "#59a14f", "#c85a54", "#8c6bb1", "#3aa6a6"]
 IDLE = {"facecolor": "#ffffff", "edgecolor": "#9aa3ad", "linewidth": 0.8}

@@ -11,6 +11,7 @@ EN = {
     "lesson_label": "lesson (RTX 3060)",
     "lesson_section": "lesson, section {n}",
     # answer
+    "one_repeat_note": "One repeat: no spread and no interval.",
     "one_repeat": "one repeat: no interval",
     "interval": "95 % interval {low} to {high}, {n} repeats",
     "repeats_only": "{n} repeats, no interval",
@@ -89,6 +90,7 @@ EN = {
     "ratios_intro": "A ratio is formed inside one repeat, from timings of the same run; the "
     "estimate is the geometric mean over repeats.",
     "ratios_caption": "Ratios, repeat by repeat",
+    "ratios_note": "Intervals are given for the engines that the answer speaks of.",
     "idle_head": "Idle share",
     "idle_caption": "Idle share: computed from the schedule beforehand, and measured from the "
     "steps that ran",

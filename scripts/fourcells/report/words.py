@@ -4,7 +4,7 @@ from __future__ import annotations
 
 RATIO_NAMES = {
     "R": "{engine} / {baseline} on {workload}",
-    "Q": "R_{mixed} / R_{uniform}: the extra gain of {engine} tied to mixed lengths",
+    "Q": "{engine}: R_{mixed} / R_{uniform} (mixed lengths)",
     "slots_ratio": "{engine}: most / fewest slots, on {uniform}",
 }
 
