@@ -114,8 +114,9 @@ def check_same_work(requests: Sequence[Request], served: Served) -> None:
                 f"{who} produced {record.produced_tokens} tokens instead of {asked.output_tokens}"
             )
         if record.prompt_tokens != len(asked.prompt):
-            raise EngineError(f"{who} had {record.prompt_tokens} prompt tokens instead of "
-                              f"{len(asked.prompt)}")
+            raise EngineError(
+                f"{who} had {record.prompt_tokens} prompt tokens instead of {len(asked.prompt)}"
+            )
         if record.cached_tokens:
             raise EngineError(f"{who} had {record.cached_tokens} prompt tokens from a cache")
         times = (record.admitted_s, record.first_token_s, record.finished_s, record.returned_s)

@@ -47,9 +47,7 @@ def snapshot(wall: float) -> Snapshot:
             continue
     reaped = me.cpu_times()
     own += reaped.children_user + reaped.children_system
-    return Snapshot(
-        wall, busy, own, getattr(machine, "steal", None), involuntary, _pressure("cpu")
-    )
+    return Snapshot(wall, busy, own, getattr(machine, "steal", None), involuntary, _pressure("cpu"))
 
 
 def between(before: Snapshot, after: Snapshot) -> dict[str, Any]:

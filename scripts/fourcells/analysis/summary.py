@@ -23,8 +23,8 @@ def summarise(
 ) -> dict:
     """The summary of the tables of the same names.
 
-    Keys: `cells, ratios, controls, kv, machine, measured, applied, publishable`. Rates in tokens per
-    second, times as ISO 8601 in UTC. `low` and `high` are a 95 % t interval on logs over the
+    Keys: `cells, ratios, controls, kv, machine, measured, applied, publishable`. Rates in tokens
+    per second, times as ISO 8601 in UTC. `low` and `high` are a 95 % t interval on logs over the
     repeats, null for one repeat.
     """
     main = _main_ratios(ratios)

@@ -122,9 +122,7 @@ class VllmOffline:
                 )
             ],
             steps=[
-                StepRecord(
-                    index, at - t0, rows, useful, waiting, tokens, used, preempted=len(gone)
-                )
+                StepRecord(index, at - t0, rows, useful, waiting, tokens, used, preempted=len(gone))
                 for index, (at, rows, useful, waiting, tokens, used, gone) in enumerate(lines)
             ],
             tokens=[list(output.outputs[0].token_ids) for output, _ in outputs],
