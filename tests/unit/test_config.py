@@ -1,0 +1,464 @@
+"""config.yaml: what is accepted, what is refused and how, and which edits measure anew."""
+
+import copy
+from collections import Counter
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fourcells import config as settings
+from fourcells.config import Cell, ConfigError, canonical
+
+WORKLOAD = {"requests": 4, "prompt_tokens": 4, "output_tokens": 4}
+
+
+def put(config, path, value):
+    """Sets the value at a path like `engines.vllm.slots`; `None` takes the key away."""
+    *parents, last = path.split("/")
+    for key in parents:
+        config = config[key]
+    if value is None:
+        del config[last]
+    else:
+        config[last] = value
+
+
+def refusal(config, schema):
+    with pytest.raises(ConfigError) as error:
+        settings.check(config, schema)
+    return str(error.value)
+
+
+def specs(config):
+    return {cell: canonical(settings.spec(config, cell)) for cell in settings.cells(config)}
+
+
+# --- what is accepted
+
+
+@pytest.mark.parametrize("scale", ["smoke", "demo", "lesson"])
+def test_shipped_config_is_valid_at_every_scale(config, schema, scale):
+    config["scale"] = scale
+    settings.check(config, schema)
+    assert len(settings.cells(config)) == 6
+
+
+def test_every_shipped_scale_is_tested(shipped):
+    assert set(shipped["scales"]) == {"smoke", "demo", "lesson"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["😀", 'a"b', "a'b", "שלום", "two words", "có dấu", "2023_2", "a..b", "a.b", "-a", "$(x)", "x"],
+)
+def test_name_can_hold_what_a_folder_name_can(config, schema, name):
+    config["workloads"][name] = dict(WORKLOAD)
+    config["engines"][name] = {"backend": "vllm"}
+    settings.check(config, schema)
+    assert Cell(name, name, 16) in settings.cells(config)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a/b", "/a", "a{b", "a}b", "{a}", ".a", ".", "..", "../a", " a", "a ", "", "a\tb", "a\nb"],
+)
+@pytest.mark.parametrize("place", ["workloads", "engines", "scales"])
+def test_name_that_is_no_folder_name_is_refused(config, schema, place, name):
+    config[place][name] = next(iter(config[place].values()))
+    message = refusal(config, schema)
+    assert message.startswith(f"{place}: the name {name!r} cannot be a folder name")
+    assert "\n" not in message
+
+
+def test_name_that_ends_with_a_newline_is_refused(config, schema):
+    config["workloads"]["a\n"] = dict(WORKLOAD)
+    assert refusal(config, schema).startswith("workloads: the name 'a\\n'")
+
+
+def test_slots_010_are_eight_as_yaml_has_it(config, schema):
+    config["slots"] = yaml.safe_load("[010]")
+    del config["engines"]["static"]["slots"]
+    settings.check(config, schema)
+    assert {cell.path for cell in settings.cells(config)} == {
+        f"{engine}/{workload}/slots8" for engine in ("static", "vllm") for workload in "AB"
+    }
+
+
+def test_slots_as_a_float_make_no_other_folder(config, schema):
+    config["slots"] = [16.0, 256]
+    try:
+        settings.check(config, schema)
+    except ConfigError:
+        return
+    assert {cell.path.rpartition("/")[2] for cell in settings.cells(config)} == {
+        "slots16",
+        "slots256",
+    }
+
+
+def test_totals_may_differ_without_a_comparison(config, schema):
+    del config["workloads"]["B"]["compare_with"]
+    config["workloads"]["A"]["output_tokens"] = 188
+    settings.check(config, schema)
+
+
+def test_only_the_chosen_scale_must_hold_the_lengths(config, schema):
+    config["workloads"]["long"] = {"requests": 1, "prompt_tokens": 1024, "output_tokens": 1024}
+    config["scale"] = "lesson"
+    settings.check(config, schema)
+    config["scale"] = "smoke"
+    assert refusal(config, schema) == (
+        "workloads.long: prompt + output reach 512 tokens, more than "
+        "scales.smoke.max_model_len = 256"
+    )
+
+
+# --- what is refused: one line that names the key and what is allowed
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "starts", "allowed"),
+    [
+        ("engines/vllm/backend", "sglang", "engines.vllm.backend: 'sglang'", "torch, vllm"),
+        ("engines/vllm/backend", None, "engines.vllm: missing 'backend'", ""),
+        ("scale", "huge", "scale: 'huge'", "one of: smoke, demo, lesson"),
+        ("slotz", [1], "top level: unknown key 'slotz'", "scale, language, seed, repeats"),
+        ("engines/vllm/slotz", [1], "engines.vllm: unknown key 'slotz'", "slots, workloads"),
+        ("engines/vllm/options", {"blocks": 3}, "engines.vllm.options: unknown key", "block_size"),
+        ("engines/static/options/block_size", 32, "engines.static.options: unknown", "admission"),
+        (
+            "engines/static/options/admission",
+            "lazy",
+            "engines.static.options.admission: 'lazy'",
+            "padded, wave, continuous",
+        ),
+        ("scales/demo/backends/vllm/blocks", 3, "scales.demo.backends.vllm: unknown", "block_size"),
+        ("verdict/steal", 0.1, "verdict: unknown key 'steal'", "foreign_cpu_share, steal_share"),
+        ("slots", [0], "slots.0: 0 is too small", "least is 1"),
+        ("slots", ["ten"], "slots.0: 'ten'", "integer"),
+        ("slots", "ten", "slots: 'ten'", "array"),
+        ("slots", [True], "slots.0: True", "integer"),
+        ("slots", [16, 16], "slots: [16, 16]", "non-unique"),
+        ("slots", [], "slots: must not be empty", ""),
+        ("slots", None, "top level: missing 'slots'", ""),
+        ("engines/static/slots", [], "engines.static.slots: must not be empty", ""),
+        ("engines/static/slots", [8], "engines.static.slots: none of [8]", "slots [16, 256]"),
+        ("repeats", 0, "repeats: 0 is too small", "least is 1"),
+        ("scales/demo/repeats", 0, "scales.demo.repeats: 0 is too small", "least is 1"),
+        ("workloads", {}, "workloads: must not be empty", ""),
+        ("engines", {}, "engines: must not be empty", ""),
+        ("engines/vllm/workloads", [], "engines.vllm.workloads: must not be empty", ""),
+        ("engines/vllm/workloads", ["C"], "engines.vllm.workloads: 'C'", "one of: A, B"),
+        ("engines/vllm/baseline", "x", "engines.vllm.baseline: 'x'", "one of: static"),
+        ("engines/vllm/baseline", "vllm", "engines.vllm.baseline: 'vllm'", "one of: static"),
+        ("workloads/B/compare_with", "x", "workloads.B.compare_with: 'x'", "one of: A"),
+        ("workloads/B/compare_with", "B", "workloads.B.compare_with: 'B'", "one of: A"),
+        ("workloads/A/order", "random", "workloads.A.order: 'random'", "cyclic, sorted, shuffled"),
+        ("workloads/A/requests", None, "workloads.A: missing 'requests'", ""),
+        ("workloads/A/output_tokens", [], "workloads.A.output_tokens: must not be empty", ""),
+        (
+            "workloads/A/prompt_tokens",
+            2000,
+            "workloads.A: prompt + output reach 546 tokens",
+            "max_model_len = 512",
+        ),
+        (
+            "workloads/A/output_tokens",
+            188,
+            "workloads.B.compare_with: B asks for 2944 output tokens and A for 3008",
+            "equal totals",
+        ),
+        (
+            "workloads/A/output_tokens",
+            186,
+            "workloads.A.output_tokens: 186 is not divisible",
+            "divide_lengths = 4",
+        ),
+        (
+            "workloads/B/prompt_tokens",
+            [128, 30],
+            "workloads.B.prompt_tokens: 30 is not divisible",
+            "divide_lengths = 4",
+        ),
+        ("scales/demo/model/shape", None, "scales.demo.model: missing 'shape'", ""),
+        ("scales/lesson/model/revision", None, "scales.lesson.model: missing 'revision'", ""),
+        ("scales/lesson/model/repository", None, "scales.lesson.model: missing 'repository'", ""),
+        ("scales/demo/model/name", "../x", "scales.demo.model.name: the name '../x'", "no slash"),
+        ("scales/demo/device", "tpu", "scales.demo.device: 'tpu'", "cpu, cuda"),
+        ("scales/demo/dtype", "float16", "scales.demo.dtype: 'float16'", "float32, bfloat16"),
+        ("seed", -1, "seed: -1 is too small", "least is 0"),
+        ("language", "tlh", "language: 'tlh'", "one of: en"),
+    ],
+)
+def test_bad_value_gives_one_line_with_the_key_and_what_is_allowed(
+    config, schema, path, value, starts, allowed
+):
+    put(config, path, value)
+    message = refusal(config, schema)
+    assert message.startswith(starts)
+    assert allowed in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("value", ["many", 0, [0], [8, "x"], 1.5])
+def test_bad_length_is_told_what_a_length_is(config, schema, value):
+    config["workloads"]["A"]["output_tokens"] = value
+    message = refusal(config, schema)
+    assert message.startswith("workloads.A.output_tokens")
+    assert "too small" in message or "integer" in message
+
+
+@pytest.mark.parametrize("place", ["workloads", "engines", "scales"])
+def test_number_as_a_name_is_refused_with_the_remedy(config, schema, place):
+    config[place].update(yaml.safe_load("2023_2: {}"))
+    assert refusal(config, schema) == (
+        f"{place}: the key 20232 was read as a int, not as text: put it in quotes"
+    )
+
+
+def test_value_of_two_lines_still_gives_one_line(config, schema):
+    config["scale"] = "a\nb"
+    assert refusal(config, schema) == "scale: 'a\\nb' is not one of: smoke, demo, lesson"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_shuffled_lengths_are_checked_at_the_seed_that_is_used(config, schema, seed):
+    """The prompt that meets the long output depends on the seed, so the seed's own must fit."""
+    config["seed"] = seed
+    config["workloads"]["A"] = {
+        "requests": 4,
+        "prompt_tokens": [4, 4, 4, 1600],
+        "output_tokens": [4, 4, 4, 1600],
+        "order": "shuffled",
+    }
+    del config["workloads"]["B"]
+    requests = settings.workload_spec(config, "A")
+    longest = max(
+        prompt + output
+        for prompt, output in zip(
+            settings.prompt_lengths(requests),
+            settings.output_lengths(requests, seed),
+            strict=True,
+        )
+    )
+    try:
+        settings.check(config, schema)
+        accepted = True
+    except ConfigError:
+        accepted = False
+    assert accepted == (longest <= 512)
+
+
+# --- cells
+
+
+def test_cells_are_those_that_the_engines_take(config):
+    assert {cell.path for cell in settings.cells(config)} == {
+        "static/A/slots16",
+        "static/B/slots16",
+        "vllm/A/slots16",
+        "vllm/B/slots16",
+        "vllm/A/slots256",
+        "vllm/B/slots256",
+    }
+
+
+def test_engine_may_take_one_workload_alone(config):
+    config["engines"]["vllm"]["workloads"] = ["B"]
+    assert {c.workload for c in settings.cells(config) if c.engine == "vllm"} == {"B"}
+
+
+def test_top_of_the_config_wins_over_the_scale(config):
+    assert settings.repeats(config) == range(1, 4)
+    assert settings.setting(config, "threads") == 1
+    config.update(repeats=2, threads=3)
+    assert settings.repeats(config) == range(1, 3)
+    assert settings.setting(config, "threads") == 3
+
+
+# --- identity: which edits measure anew
+
+
+def reordered(value, random):
+    """The same config with the keys of every mapping in another order."""
+    if not isinstance(value, dict):
+        return value
+    keys = list(value)
+    random.shuffle(keys)
+    return {key: reordered(value[key], random) for key in keys}
+
+
+@given(random=st.randoms(use_true_random=False))
+def test_key_order_changes_no_spec(shipped, random):
+    assert specs(reordered(shipped, random)) == specs(shipped)
+
+
+@given(random=st.randoms(use_true_random=False))
+def test_key_order_changes_nothing_in_the_plan(shipped, random):
+    plan = list(settings.plan(reordered(shipped, random)))
+    assert canonical(plan) == canonical(list(settings.plan(shipped)))
+
+
+def changed(before, after):
+    return {cell for cell in before.keys() & after.keys() if before[cell] != after[cell]}
+
+
+def test_option_of_an_engine_changes_its_own_specs_alone(config):
+    before = specs(config)
+    config["engines"]["vllm"]["options"] = {"block_size": 64}
+    assert changed(before, specs(config)) == {c for c in before if c.engine == "vllm"}
+
+
+def test_option_of_a_backend_changes_its_engines_alone(config):
+    before = specs(config)
+    config["scales"]["demo"]["backends"]["vllm"]["block_size"] = 64
+    assert changed(before, specs(config)) == {c for c in before if c.engine == "vllm"}
+
+
+def test_option_of_another_scale_changes_nothing(config):
+    before = specs(config)
+    config["scales"]["lesson"]["backends"]["vllm"]["block_size"] = 64
+    assert specs(config) == before
+
+
+def test_option_of_an_engine_wins_over_that_of_the_scale(config):
+    config["engines"]["vllm"]["options"] = {"block_size": 64}
+    options = settings.spec(config, Cell("vllm", "A", 16))["options"]
+    assert options == {
+        "enforce_eager": True,
+        "engine_process": False,
+        "block_size": 64,
+        "kv_cache_gib": 1,
+        "max_num_batched_tokens": 4096,
+    }
+
+
+def test_length_of_a_workload_changes_its_own_specs_alone(config):
+    before = specs(config)
+    config["workloads"]["B"]["output_tokens"] = [64, 32, 128, 512]
+    assert changed(before, specs(config)) == {c for c in before if c.workload == "B"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("engines/vllm/baseline", None),
+        ("workloads/B/compare_with", None),
+        ("verdict", {"steal_share": 0.5}),
+        ("verdict", None),
+        ("engines/static/slots", [16, 256]),
+        ("engines/static/workloads", ["B"]),
+        ("slots", [16, 64, 256]),
+        ("language", "vi"),
+        ("repeats", 9),
+        ("engines/new", {"backend": "torch", "baseline": "static"}),
+        ("workloads/C", WORKLOAD),
+        ("scales/lesson/threads", 64),
+    ],
+)
+def test_edit_that_changes_no_measurement_changes_no_spec(config, path, value):
+    before = specs(config)
+    put(config, path, value)
+    after = specs(config)
+    assert before.keys() & after.keys()
+    assert changed(before, after) == set()
+
+
+def test_comment_changes_no_spec(root, shipped):
+    text = (root / "config.yaml").read_text().replace("\n", "  # a comment\n")
+    assert "a comment" in text
+    assert specs(yaml.safe_load(text)) == specs(shipped)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("seed", 2),
+        ("samples", 2),
+        ("threads", 2),
+        ("scale", "smoke"),
+        ("scales/demo/dtype", "bfloat16"),
+        ("scales/demo/max_model_len", 1024),
+        ("scales/demo/divide_lengths", 2),
+        ("scales/demo/model/std", 0.01),
+        ("scales/demo/model/shape/vocab_size", 4096),
+    ],
+)
+def test_edit_that_changes_every_measurement_changes_every_spec(config, path, value):
+    before = specs(config)
+    put(config, path, value)
+    assert changed(before, specs(config)) == set(before)
+
+
+def test_new_protocol_changes_every_spec(config, monkeypatch):
+    before = specs(config)
+    monkeypatch.setattr(settings, "PROTOCOL", settings.PROTOCOL + 1)
+    assert changed(before, specs(config)) == set(before)
+
+
+def test_canonical_json_keeps_letters_and_sorts_keys():
+    assert canonical({"b": [2, 1], "a": "ä"}) == '{"a":"ä","b":[2,1]}'
+
+
+def test_unused_parts_of_a_model_change_nothing(config):
+    config["scale"] = "lesson"
+    assert settings.model_spec(config) == {
+        "path": "results/models/qwen2.5-1.5b-instruct",
+        "weights": "hub",
+        "repository": "Qwen/Qwen2.5-1.5B-Instruct",
+        "revision": "989aa7980e4cf806f80c7fef2b1adb7bc71aa306",
+    }
+
+
+# --- order of measuring
+
+
+def test_every_repeat_holds_every_cell_once(config):
+    config["repeats"] = 5
+    counts = Counter(settings.order(config))
+    assert counts == {(cell, n): 1 for cell in settings.cells(config) for n in range(1, 6)}
+    assert [repeat for _, repeat in settings.order(config)] == sorted(
+        repeat for _, repeat in settings.order(config)
+    )
+
+
+def cells_by_repeat(config):
+    order = settings.order(config)
+    return [[cell for cell, r in order if r == n] for n in settings.repeats(config)]
+
+
+def test_repeats_differ_in_their_order(config):
+    config["repeats"] = 5
+    assert len({tuple(cells) for cells in cells_by_repeat(config)}) == 5
+
+
+def test_order_follows_the_seed(config):
+    other = copy.deepcopy(config)
+    assert settings.order(config) == settings.order(other)
+    other["seed"] = 2
+    assert settings.order(config) != settings.order(other)
+
+
+def test_one_more_repeat_leaves_the_earlier_ones_in_place(config):
+    config["repeats"] = 3
+    three = settings.order(config)
+    config["repeats"] = 4
+    assert settings.order(config)[: len(three)] == three
+
+
+def test_plan_gives_files_places_and_the_spec_with_its_repeat(config):
+    plan = list(settings.plan(config))
+    assert [timing["position"] for timing in plan] == list(range(1, 19))
+    timing = next(
+        t for t in plan if (t["engine"], t["workload"], t["repeat"]) == ("static", "B", 2)
+    )
+    assert timing["path"] == "results/timings/static/B/slots16/2.parquet"
+    assert timing["steps"] == "results/steps/static/B/slots16/2.parquet"
+    assert (timing["baseline"], timing["compare_with"]) == (None, "A")
+    assert timing["admission"] == "padded"
+    assert timing["spec"] == {
+        **settings.spec(config, Cell("static", "B", 16)),
+        "repeat": 2,
+    }
