@@ -1,7 +1,7 @@
 # Four Cells. `make` alone lists the targets.
 #   JOBS=1              jobs at a time; measurements never overlap, whatever this says
 #   CONFIG="key=value"  passed to Snakemake's --config
-#   ARGS="..."          passed to Snakemake (report) or pytest (test, test-fast)
+#   ARGS="..."          passed to Snakemake (report), pytest (test, test-fast) or the benchmark
 #   PYTHON=python3      the Python (3.11 to 3.13) that .venv is made from
 #   PYTORCH_INDEX=...   where pip finds PyTorch's CPU builds, if its own settings do not say
 
@@ -16,7 +16,7 @@ STAMP := $(VENV)/.setup-done
 IN_VENV = PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup report test test-fast lint lock clean-venv
+.PHONY: help setup report test test-fast bench lint lock clean-venv
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -41,6 +41,9 @@ test: setup ## run all tests
 
 test-fast: setup ## run the tests that measure nothing
 	$(IN_VENV) pytest -m "not slow and not pipeline" $(ARGS)
+
+bench: setup ## the static engine against model.generate, side by side
+	$(IN_VENV) python benchmarks/static_against_generate.py $(ARGS)
 
 lint: setup ## check style and workflow
 	$(IN_VENV) ruff check .

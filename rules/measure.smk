@@ -1,6 +1,5 @@
 rule measure:
     input:
-        # A checkpoint made again is the same one: its content follows from the spec.
         # Not ancient(): Snakemake 9.27 then overlooks a changed spec whenever the checkpoint is
         # made anew in the same run, as with another seed.
         checkpoint=f"{MODEL['path']}/checkpoint.json",
@@ -8,8 +7,9 @@ rule measure:
         # raises PROTOCOL, which is part of the spec.
         script=ancient(SCRIPTS / "measure.py"),
     output:
-        timing="results/timings/{cell}/{repeat}.parquet",
-        steps="results/steps/{cell}/{repeat}.parquet",
+        # update(): the old timing stays until the new one replaces it, also if measuring fails
+        timing=update("results/timings/{cell}/{repeat}.parquet"),
+        steps=update("results/steps/{cell}/{repeat}.parquet"),
     log:
         "results/logs/measure/{cell}/{repeat}.log",
     priority: place_in_order
@@ -19,6 +19,7 @@ rule measure:
         machine=100,
     params:
         spec=spec_of,
+        attempts="results/attempts/{cell}/{repeat}",
     message:
         "Measuring {wildcards.cell}, repeat {wildcards.repeat}"
     shell:
@@ -27,4 +28,5 @@ rule measure:
         " --repeat {wildcards.repeat}"
         " --output {output.timing:q}"
         " --steps {output.steps:q}"
+        " --attempts {params.attempts:q}"
         " --log {log:q}"

@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -27,14 +28,20 @@ def main(argv: list[str] | None = None) -> int:
     set_threads(spec["threads"])
 
     # Imported now: numpy and torch read the thread variables when they are loaded.
-    from fourcells import engines, store, window
+    from fourcells import engines, machine, store, window
 
-    name = f"{spec['engine']} {spec['workload']} slots{spec['slots']} repeat {spec['repeat']}"
+    name = f"{spec['engine']}/{spec['workload']}/slots{spec['slots']}/{spec['repeat']}"
     if problem := engines.problem(spec):
         say(f"measure: {problem}")
         return 1
+    machine.end_with_workflow(say)
     try:
-        timing = window.measure(spec, progress=lambda text: say(f"{name}: {text}"))
+        with machine.exclusive(name, lambda text: say(f"{name}: {text}")):
+            timing = window.measure(spec, progress=lambda text: say(f"{name}: {text}"))
+            kept = store.save(timing, args.output, args.steps, args.attempts)
+    except KeyboardInterrupt:
+        say(f"{name}: interrupted, nothing written")
+        return 130
     except (engines.EngineError, OSError) as error:
         traceback.print_exc()
         say(f"measure: {name}: {error}")
@@ -44,9 +51,9 @@ def main(argv: list[str] | None = None) -> int:
         where = f"; the whole story is in {args.log}" if args.log else ""
         say(f"measure: {name}: {type(error).__name__}: {error}{where}")
         return 1
-    served = timing.windows
-    store.write(args.steps, store.STEPS, [each.steps for each in served], timing.metadata)
-    store.write(args.output, store.TIMING, [each.requests for each in served], timing.metadata)
+    if timing.problem:
+        say(f"measure: {name}: {timing.problem}; kept for inspection: {kept}")
+        return 1
     say(f"{name}: {timing.summary}")
     return 0
 
@@ -57,11 +64,12 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", required=True, type=Path, help="timing to write (parquet)")
     parser.add_argument("--steps", required=True, type=Path, help="its steps to write (parquet)")
     parser.add_argument("--repeat", type=int, help="number of the repeat (default: the spec's)")
+    parser.add_argument("--attempts", type=Path, help="folder that keeps every attempt")
     parser.add_argument("--log", type=Path, help="file for all that the engine prints")
     return parser.parse_args(argv)
 
 
-def redirect(log: Path | None):
+def redirect(log: Path | None) -> Callable[[str], None]:
     """Sends this process's output, its children's too, to the log.
 
     Returns a function that prints a line where the user looks, and in the log.

@@ -251,6 +251,7 @@ def plan(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "position": position,
             "path": f"results/timings/{cell.path}/{repeat}.parquet",
             "steps": f"results/steps/{cell.path}/{repeat}.parquet",
+            "attempts": f"results/attempts/{cell.path}/{repeat}",
             "spec": {**cell_spec, "repeat": repeat},
         }
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 # One value for all jobs of a run: their timings belong to one session.
 RUN = "FOUR_CELLS_RUN"
+# Process id of Snakemake on the machine where the job runs.
+WORKFLOW = "FOUR_CELLS_WORKFLOW"
 # Where the conda environments' post-deploy scripts find their lock files.
 ENVIRONMENTS = "FOUR_CELLS_ENVS"
 
@@ -18,7 +20,12 @@ def prepare(workflow: Path) -> None:
 
     Jobs without --use-conda get the Python that runs Snakemake, even if its environment is not
     activated; with --use-conda the environment's own is found first.
+
+    Args:
+        workflow: folder of the Snakefile.
     """
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     os.environ.setdefault(RUN, uuid.uuid4().hex[:12])
     os.environ.setdefault(ENVIRONMENTS, str(workflow / "envs"))
+    # not inherited: on a cluster, the job's own Snakemake is the one to watch
+    os.environ[WORKFLOW] = str(os.getpid())

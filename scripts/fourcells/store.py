@@ -1,4 +1,4 @@
-"""Timings on disk: parquet files that are either whole or not there."""
+"""Timings on disk: files that are either whole or not there, and the history of every attempt."""
 
 from __future__ import annotations
 
@@ -9,43 +9,51 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fourcells.analysis.check import first_difference
 from fourcells.engines import RequestRecord, StepRecord
+from fourcells.schema import METADATA_KEY, STEPS, TIMING
+from fourcells.window import Timing
 
-METADATA_KEY = b"fourcells"
 
-TIMING = pa.schema(
-    [
-        ("sample", pa.int32()),
-        ("request", pa.int32()),
-        ("prompt_tokens", pa.int32()),
-        ("output_tokens", pa.int32()),
-        ("produced_tokens", pa.int32()),
-        ("arrival_s", pa.float64()),
-        ("admitted_s", pa.float64()),
-        ("first_token_s", pa.float64()),
-        ("finished_s", pa.float64()),
-        ("returned_s", pa.float64()),
-        ("wave", pa.int32()),
-        ("cached_tokens", pa.int32()),
-        ("preemptions", pa.int32()),
-    ]
-)
-STEPS = pa.schema(
-    [
-        ("sample", pa.int32()),
-        ("step", pa.int32()),
-        ("t_s", pa.float64()),
-        ("rows", pa.int32()),
-        ("useful_rows", pa.int32()),
-        ("waiting", pa.int32()),
-        ("tokens", pa.int32()),
-        ("kv_used", pa.float64()),
-        ("preempted", pa.int32()),
-    ]
-)
+def save(timing: Timing, output: Path, steps: Path, attempts: Path | None) -> Path | None:
+    """Keeps the attempt; if the work was as asked, it becomes the timing that counts.
+
+    Args:
+        timing: what was measured.
+        output: the timing's file, replaced as a whole.
+        steps: the file of its steps, replaced just before.
+        attempts: folder of the timing's attempts, `NUMBER.parquet` and `NUMBER.steps.parquet`;
+            None keeps none.
+
+    Returns:
+        The file of the attempt, or None.
+
+    Raises:
+        OSError: the disk is full or cannot be written; then nothing has been replaced.
+    """
+    last = _last_metadata(attempts, output)
+    number = 1 + (last.get("attempt", 0) if last else 0)
+    metadata = {**timing.metadata, "reason": _reason(last, timing.metadata["spec"])}
+    request_lists = [served.requests for served in timing.windows]
+    step_lists = [served.steps for served in timing.windows]
+    kept = None
+    if attempts:
+        attempts.mkdir(parents=True, exist_ok=True)
+        while kept is None:
+            document = {**metadata, "attempt": number}
+            kept = attempts / f"{number}.parquet"
+            write(attempts / f"{number}.steps.parquet", STEPS, step_lists, document)
+            if not write(kept, TIMING, request_lists, document, replace=False):
+                kept, number = None, number + 1  # somebody took this number meanwhile
+    if not timing.problem:
+        document = {**metadata, "attempt": number}
+        write(steps, STEPS, step_lists, document)
+        write(output, TIMING, request_lists, document)
+    return kept
 
 
 def write(
@@ -53,10 +61,21 @@ def write(
     schema: pa.Schema,
     samples: Sequence[Sequence[RequestRecord] | Sequence[StepRecord]],
     metadata: Mapping[str, Any],
-) -> None:
-    """Writes the records of all samples under a temporary name, then renames the file.
+    replace: bool = True,
+) -> bool:
+    """Writes the records of all samples under a temporary name, then gives the file its name.
 
-    A job that is killed leaves no file that counts.
+    A job that is killed leaves no file that counts; what it leaves is removed by the next one.
+
+    Args:
+        path: the file to write.
+        schema: `schema.TIMING` or `schema.STEPS`.
+        samples: the records of each window.
+        metadata: a JSON object, stored under `METADATA_KEY`.
+        replace: whether a file that is there may be replaced.
+
+    Returns:
+        False if a file was there and was not to be replaced.
     """
     rows = [
         {"sample": number, **asdict(record)}
@@ -66,10 +85,53 @@ def write(
     document = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
     table = pa.Table.from_pylist(rows, schema.with_metadata({METADATA_KEY: document.encode()}))
     path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(path)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    with partial.open("wb") as file:
-        # page checksums: a flipped byte is found when the file is read, not believed
-        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    try:
+        with partial.open("wb") as file:
+            # page checksums: a flipped byte is found when the file is read, not believed
+            pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            partial.replace(path)
+            return True
+        os.link(partial, path)  # fails where the name is taken
+        return True
+    except FileExistsError:
+        return False
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Temporary files of processes that were killed while they wrote."""
+    for partial in path.parent.glob(f"{path.name}.*.partial"):
+        pid = partial.suffixes[-2].removeprefix(".")
+        if not (pid.isdigit() and psutil.pid_exists(int(pid))):
+            partial.unlink(missing_ok=True)
+
+
+def _last_metadata(attempts: Path | None, output: Path) -> dict[str, Any] | None:
+    """Metadata of the attempt before this one; of the timing itself where no attempts are kept."""
+    files = sorted(
+        (file for file in attempts.glob("*.parquet") if file.stem.isdigit()) if attempts else (),
+        key=lambda file: int(file.stem),
+    )
+    for file in [*reversed(files), output]:
+        try:
+            return json.loads(pq.read_metadata(file).metadata[METADATA_KEY])
+        except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
+            continue  # absent or damaged: the one before tells
+    return None
+
+
+def _reason(last: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> str:
+    """Why this attempt was made, as far as the one before tells."""
+    if last is None:
+        return "first attempt"
+    difference = first_difference(last["spec"], dict(spec))
+    if difference:
+        key, before, now = difference
+        return f"the spec changed at {key}: {json.dumps(before)} to {json.dumps(now)}"
+    return f"measured again; the attempt before was {', '.join(last['verdict'])}"

@@ -8,18 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fourcells import provenance, witness
-from fourcells.engines import EngineError, Served, open_engine
+from fourcells import provenance, verdict
+from fourcells.calibration import calibrate
+from fourcells.engines import Served, open_engine
 from fourcells.model import load_record
+from fourcells.witness import Watch
 from fourcells.workload import Request, make_requests, prompt_hash
 
 
 @dataclass
 class Timing:
-    """One cell in one repeat: a window per sample, and the evidence that goes with them."""
+    """One cell in one repeat: a window per sample, and the evidence that goes with them.
+
+    `problem` says what was not the work that was asked for; such a timing counts nowhere.
+    """
 
     windows: list[Served]
     metadata: dict[str, Any]
+    problem: str | None
 
     @property
     def summary(self) -> str:
@@ -40,7 +46,7 @@ def measure(spec: Mapping[str, Any], progress: Callable[[str], None]) -> Timing:
         progress: told in a few words what is being done.
 
     Raises:
-        EngineError: the engine did other work than asked, or applied other options.
+        EngineError: the engine cannot be opened as asked.
         FileNotFoundError: the checkpoint is not there.
     """
     checkpoint = load_record(spec["model"])
@@ -58,21 +64,21 @@ def measure(spec: Mapping[str, Any], progress: Callable[[str], None]) -> Timing:
         engine.serve(make_requests(spec, checkpoint.vocabulary, "warm-up"))
         warmup_s = time.monotonic() - start
 
-        windows, witnesses, hashes = [], [], []
+        progress(f"warmed up in {warmup_s:.1f} s, measuring")
+        calibration = {"before": calibrate(spec["device"], spec["dtype"])}
+        work, windows, witnesses = [], [], []
         for sample in range(1, spec["samples"] + 1):
-            progress(f"warmed up in {warmup_s:.1f} s, measuring window {sample}")
-            requests = make_requests(spec, checkpoint.vocabulary, sample)
-            before = witness.snapshot(time.monotonic())
-            served = engine.serve(requests)
-            witnesses.append(witness.between(before, witness.snapshot(time.monotonic())))
-            check_same_work(requests, served)
-            windows.append(served)
-            hashes.append(prompt_hash(requests))
+            work.append(make_requests(spec, checkpoint.vocabulary, sample))
+            with Watch(spec["device"]) as watch:
+                windows.append(engine.serve(work[-1]))
+            witnesses.append(watch.result)
+        calibration["after"] = calibrate(spec["device"], spec["dtype"])
         applied = engine.applied
     finally:
         engine.close()
 
-    worst = max(witnesses, key=lambda each: each["foreign_cpu_share"])
+    found = [other_work(asked, served) for asked, served in zip(work, windows, strict=True)]
+    problem = next(filter(None, found), None)
     return Timing(
         windows,
         {
@@ -83,46 +89,40 @@ def measure(spec: Mapping[str, Any], progress: Callable[[str], None]) -> Timing:
                 "load_s": load_s,
                 "warmup_s": warmup_s,
                 "window_s": [window_seconds(served) for served in windows],
-                "prompt_hash": hashes,
+                "prompt_hash": [prompt_hash(requests) for requests in work],
             },
-            "calibration": None,
-            "witness": {**worst, "samples": witnesses},
-            "verdict": witness.verdict(worst, {}),
+            "calibration": calibration,
+            "witness": {"windows": witnesses},
+            "verdict": verdict.whole(
+                verdict.of_machine(witnesses), *(verdict.of_work(each) for each in windows)
+            ),
             "protocol": spec["protocol"],
-            "attempt": 1,
         },
+        problem,
     )
 
 
 def window_seconds(served: Served) -> float:
     """From t0, when all requests were submitted, until the last one was returned."""
-    return max(record.returned_s for record in served.requests)
+    return max((record.returned_s for record in served.requests), default=math.nan)
 
 
-def check_same_work(requests: Sequence[Request], served: Served) -> None:
-    """Every request served once, with exactly its tokens, at real times, from no cache.
-
-    Raises:
-        EngineError: naming the first request for which this is not so.
-    """
+def other_work(requests: Sequence[Request], served: Served) -> str | None:
+    """What was not as asked, or None if every request was served once, with exactly its tokens,
+    at possible times and from no cache. Tokens that are missing are an error, not a smaller sum."""
     if len(served.requests) != len(requests):
-        raise EngineError(f"{len(served.requests)} of {len(requests)} requests were served")
+        return f"{len(served.requests)} of {len(requests)} requests were served"
     for asked, record in zip(requests, served.requests, strict=True):
         who = f"request {record.request}"
         if record.produced_tokens != asked.output_tokens:
-            raise EngineError(
-                f"{who} produced {record.produced_tokens} tokens instead of {asked.output_tokens}"
-            )
+            return f"{who} produced {record.produced_tokens} tokens, not {asked.output_tokens}"
         if record.prompt_tokens != len(asked.prompt):
-            raise EngineError(
-                f"{who} had {record.prompt_tokens} prompt tokens instead of {len(asked.prompt)}"
-            )
+            return f"{who} had {record.prompt_tokens} prompt tokens, not {len(asked.prompt)}"
         if record.cached_tokens:
-            raise EngineError(f"{who} had {record.cached_tokens} prompt tokens from a cache")
+            return f"{who} took {record.cached_tokens} prompt tokens from a cache"
         times = (record.admitted_s, record.first_token_s, record.finished_s, record.returned_s)
         if not all(math.isfinite(t) for t in times) or list(times) != sorted(times):
-            raise EngineError(f"{who} has impossible times: {times}")
+            return f"{who} has impossible times: {times}"
     useful = sum(step.useful_rows for step in served.steps)
     total = sum(request.output_tokens for request in requests)
-    if useful != total:
-        raise EngineError(f"the steps gave {useful} tokens, the requests {total}")
+    return None if useful == total else f"the steps gave {useful} tokens, the requests {total}"

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fourcells.schedule import Step, simulate
+from fourcells.schema import STEPS, TIMING
 
 DEMO = {
     "A": {"count": 64, "prompt_tokens": [32], "output_tokens": [46], "order": "cyclic"},
@@ -57,21 +58,6 @@ MODEL = {
 }
 KV = {"kv_blocks": 1025, "block_size": 32, "kv_capacity_tokens": 32_800, "max_concurrency": 64.06}
 START = datetime(2026, 11, 29, 14, 0, 0, 123_000, tzinfo=UTC)
-
-
-def _schema(columns: str) -> pa.Schema:
-    """Seconds and shares are floats, everything else is counted."""
-    floats = {name for name in columns.split() if name.endswith("_s") or name == "kv_used"}
-    return pa.schema(
-        [(name, pa.float64() if name in floats else pa.int64()) for name in columns.split()]
-    )
-
-
-REQUEST_SCHEMA = _schema(
-    "sample request prompt_tokens output_tokens produced_tokens arrival_s admitted_s "
-    "first_token_s finished_s returned_s wave cached_tokens preemptions"
-)
-STEP_SCHEMA = _schema("sample step t_s rows useful_rows waiting tokens kv_used preempted")
 
 
 def lengths(requests: Mapping) -> tuple[int, ...]:
@@ -299,8 +285,8 @@ def write_timings(
             name = f"{engine}/{workload}/slots{slots}/{repeat}.parquet"
             path, steps_path = (Path(folder) / kind / name for kind in ("timings", "steps"))
             metadata = make_metadata(spec, windows, started)
-            write_parquet(path, rows, REQUEST_SCHEMA, metadata)
-            write_parquet(steps_path, steps, STEP_SCHEMA, metadata)
+            write_parquet(path, rows, TIMING, metadata)
+            write_parquet(steps_path, steps, STEPS, metadata)
             started += timedelta(seconds=round(sum(windows) + 8.3, 3))
             plan.append(
                 {
@@ -331,5 +317,5 @@ def rewrite(
     if metadata:
         metadata(meta)
     records = table.to_pylist()
-    schema = STEP_SCHEMA if "step" in table.column_names else REQUEST_SCHEMA
+    schema = STEPS if "step" in table.column_names else TIMING
     write_parquet(Path(path), rows(records) if rows else records, schema, meta)

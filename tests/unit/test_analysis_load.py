@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 import synthetic
 
-from fourcells import store
 from fourcells.analysis.check import BadTimings, first_difference
-from fourcells.analysis.load import REQUEST_SCHEMA, STEP_SCHEMA, load
+from fourcells.analysis.load import load
 
 
 @pytest.fixture
@@ -33,11 +32,6 @@ def problems(plan):
     timings = sorted({p.timing for p in caught.value.problems})
     assert command == "snakemake -j1 --forcerun " + " ".join(timings)
     return {p.path: p.what for p in caught.value.problems}
-
-
-def test_columns_are_those_that_measuring_writes():
-    assert REQUEST_SCHEMA.names == synthetic.REQUEST_SCHEMA.names == store.TIMING.names
-    assert STEP_SCHEMA.names == synthetic.STEP_SCHEMA.names == store.STEPS.names
 
 
 def test_good_timings_load(plan):

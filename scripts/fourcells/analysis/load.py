@@ -18,40 +18,9 @@ from fourcells.analysis.check import (
     row_problems,
     spec_problem,
 )
+from fourcells.schema import METADATA_KEY, STEPS, TIMING
 
-METADATA_KEY = b"fourcells"
 METADATA = ("spec", "applied", "provenance", "verdict")
-_INT, _FLOAT = pa.int64(), pa.float64()
-REQUEST_SCHEMA = pa.schema(
-    [
-        ("sample", _INT),
-        ("request", _INT),
-        ("prompt_tokens", _INT),
-        ("output_tokens", _INT),
-        ("produced_tokens", _INT),
-        ("arrival_s", _FLOAT),
-        ("admitted_s", _FLOAT),
-        ("first_token_s", _FLOAT),
-        ("finished_s", _FLOAT),
-        ("returned_s", _FLOAT),
-        ("wave", _INT),
-        ("cached_tokens", _INT),
-        ("preemptions", _INT),
-    ]
-)
-STEP_SCHEMA = pa.schema(
-    [
-        ("sample", _INT),
-        ("step", _INT),
-        ("t_s", _FLOAT),
-        ("rows", _INT),
-        ("useful_rows", _INT),
-        ("waiting", _INT),
-        ("tokens", _INT),
-        ("kv_used", _FLOAT),
-        ("preempted", _INT),
-    ]
-)
 KEYS = ["engine", "workload", "slots", "repeat"]
 PLAN_COLUMNS = [*KEYS, "backend", "admission", "baseline", "compare_with", "path"]
 # Counts without gaps stay plain integers; `wave` is null under continuous admission, and an
@@ -66,8 +35,8 @@ class Timings:
     Attributes:
         plan: one row per timing that was read, columns `PLAN_COLUMNS`, in `table_order`; its
             index 0, 1, ... is the column `timing` of the other frames.
-        requests: one row per request, `timing` and the columns of `REQUEST_SCHEMA`.
-        steps: one row per step, `timing` and the columns of `STEP_SCHEMA`.
+        requests: one row per request, `timing` and the columns of `TIMING`.
+        steps: one row per step, `timing` and the columns of `STEPS`.
         metadata: one JSON object per timing.
         missing: planned files that do not exist.
     """
@@ -98,7 +67,7 @@ def load(plan: Sequence[Mapping]) -> Timings:
     entries, metadata, missing, problems, requests, steps = [], [], [], [], [], []
     for entry in sorted(plan, key=table_order):
         try:
-            table, meta = _read(entry["path"], REQUEST_SCHEMA)
+            table, meta = _read(entry["path"], TIMING)
             _require_spec(entry["spec"], meta)
         except FileNotFoundError:
             missing.append(entry["path"])
@@ -111,7 +80,7 @@ def load(plan: Sequence[Mapping]) -> Timings:
         requests.append(table)
         table = None
         try:
-            table, step_meta = _read(entry["steps"], STEP_SCHEMA)
+            table, step_meta = _read(entry["steps"], STEPS)
             _require_same_timing(meta, step_meta)
         except FileNotFoundError:
             missing.append(entry["steps"])
@@ -121,7 +90,7 @@ def load(plan: Sequence[Mapping]) -> Timings:
     if not entries and not problems:
         raise ValueError(f"none of the {len(plan)} planned timings exists; run: snakemake -j1")
 
-    frame = _stack(requests, REQUEST_SCHEMA)
+    frame = _stack(requests, TIMING)
     found = hash_problems(metadata)
     found.update(row_problems(frame, metadata))
     for timing in sorted(found):
@@ -137,7 +106,7 @@ def load(plan: Sequence[Mapping]) -> Timings:
         # Text even where every value is null, so that frames and files keep their types.
         plan=columns.astype(dict.fromkeys(["baseline", "compare_with"], "str")),
         requests=frame,
-        steps=_stack(steps, STEP_SCHEMA),
+        steps=_stack(steps, STEPS),
         metadata=metadata,
         missing=missing,
     )

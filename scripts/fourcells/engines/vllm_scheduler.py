@@ -7,12 +7,15 @@ hands its records over through a file. Written against vLLM 0.24 (GPU) and 0.32 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import time
 from typing import Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler
+
+from fourcells.machine import end_with_parent
 
 # Names the file that receives one JSON array per step, in the order of STEP_FIELDS.
 STEP_LOG = "FOUR_CELLS_STEP_LOG"
@@ -23,6 +26,9 @@ class _Logged:
     """Adds one line to the step log for each step that schedules a token."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if multiprocessing.parent_process():
+            # an engine process must not outlive a measuring process that was killed
+            end_with_parent()
         super().__init__(*args, **kwargs)
         # line buffered: a line is in the file before the step runs
         self._step_log = open(os.environ[STEP_LOG], "a", buffering=1)  # noqa: SIM115
