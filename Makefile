@@ -16,7 +16,7 @@ STAMP := $(VENV)/.setup-done
 IN_VENV = PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup report test test-fast bench lint lock clean-venv
+.PHONY: help setup report contended test test-fast bench lint lock clean-venv
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ $(STAMP): envs/make.lock.txt envs/install.sh
 
 report: setup ## measure what is missing and write results/report.html
 	$(IN_VENV) snakemake -j$(JOBS) $(if $(CONFIG),--config $(CONFIG)) $(ARGS)
+
+contended: setup ## list the timings that are not clean, with the commands that measure them again
+	@$(IN_VENV) python scripts/contended.py $(ARGS)
 
 test: setup ## run all tests
 	$(IN_VENV) pytest $(ARGS)

@@ -7,14 +7,12 @@ speed of the static engine is given as a ratio to that of `generate`, paired rou
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "scripts"))
+from side_by_side import first_spec, report, set_threads
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -24,28 +22,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=7, help="rounds of both (default: 7)")
     args = parser.parse_args(argv)
 
-    import yaml
-
-    from fourcells import config as settings
-
-    config = yaml.safe_load((ROOT / "config.yaml").read_text()) | {"scale": args.scale}
-    cell = next(
-        cell
-        for cell in settings.cells(config)
-        if cell.engine == "static" and cell.workload == args.workload
-    )
-    spec = settings.spec(config, cell) | {"repeat": 1}
-    for library in ("OMP", "MKL"):
-        os.environ[f"{library}_NUM_THREADS"] = str(spec["threads"])
+    spec = first_spec(args.scale, "static", args.workload)
+    set_threads(spec)
     ratios = list(compare(spec, args.rounds))
-
-    from fourcells.analysis.stats import geometric_mean, t_interval
-
-    low, high = t_interval(ratios)
-    print(
-        f"static / generate on the first batch of {args.workload}, scale {args.scale}: "
-        f"{geometric_mean(ratios):.3f} (95 % interval {low:.3f} to {high:.3f}, n = {len(ratios)})"
-    )
+    report(f"static / generate, first batch of {args.workload}, scale {args.scale}", ratios)
     return 0
 
 

@@ -43,7 +43,8 @@ def main(argv: list[str] | None = None) -> int:
         say(f"{name}: interrupted, nothing written")
         return 130
     except (engines.EngineError, OSError) as error:
-        traceback.print_exc()
+        if args.log:
+            traceback.print_exc()
         say(f"measure: {name}: {error}")
         return 1
     except Exception as error:
@@ -52,7 +53,8 @@ def main(argv: list[str] | None = None) -> int:
         say(f"measure: {name}: {type(error).__name__}: {error}{where}")
         return 1
     if timing.problem:
-        say(f"measure: {name}: {timing.problem}; kept for inspection: {kept}")
+        where = f"; kept for inspection: {kept}" if kept else ""
+        say(f"measure: {name}: {timing.problem}{where}")
         return 1
     say(f"{name}: {timing.summary}")
     return 0

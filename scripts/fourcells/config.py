@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 import yaml
 
-from fourcells.workload import output_lengths, prompt_lengths
+from fourcells.workload import lengths
 
 # Raised when the meaning of a measurement changes: every timing made under another number is
 # measured again. Edits of the code alone measure nothing again.
@@ -48,7 +48,7 @@ def check(config: Mapping[str, Any], schema_file: Path) -> None:
     """
     _check_keys_are_text(config)
     schema = yaml.safe_load(schema_file.read_text())
-    errors = list(jsonschema.Draft202012Validator(schema).iter_errors(config))
+    errors = list(_Validator(schema).iter_errors(config))
     if errors:
         raise ConfigError(_describe(jsonschema.exceptions.best_match(errors)))
     _one_of("scale", config["scale"], config["scales"])
@@ -59,12 +59,21 @@ def check(config: Mapping[str, Any], schema_file: Path) -> None:
             _one_of(f"{key}.baseline", engine["baseline"], others)
         for workload in engine.get("workloads", []):
             _one_of(f"{key}.workloads", workload, config["workloads"])
-        if not set(engine.get("slots", config["slots"])) & set(config["slots"]):
-            raise ConfigError(
-                f"{key}.slots: none of {engine['slots']} is among slots {config['slots']}"
-            )
+        for slots in engine.get("slots", []):
+            _one_of(f"{key}.slots", slots, config["slots"])
     for name in config["workloads"]:
         _check_workload(config, name)
+
+
+def _is_integer(_checker: Any, value: Any) -> bool:
+    """JSON Schema takes 16.0 for an integer; as a number of slots it would name another folder."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_Validator = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator,
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
+)
 
 
 def _check_workload(config: Mapping[str, Any], name: str) -> None:
@@ -79,8 +88,7 @@ def _check_workload(config: Mapping[str, Any], name: str) -> None:
                     f"scales.{config['scale']}.divide_lengths = {by}"
                 )
     requests = workload_spec(config, name)
-    pairs = zip(prompt_lengths(requests), output_lengths(requests, seed=0), strict=True)
-    longest = max(prompt + output for prompt, output in pairs)
+    longest = max(prompt + output for prompt, output in lengths(requests, config["seed"]))
     if longest > scale["max_model_len"]:
         raise ConfigError(
             f"{key}: prompt + output reach {longest} tokens, more than "
@@ -92,7 +100,8 @@ def _check_workload(config: Mapping[str, Any], name: str) -> None:
             f"{key}.compare_with", other, [each for each in config["workloads"] if each != name]
         )
         here, there = (
-            sum(output_lengths(workload_spec(config, each), seed=0)) for each in (name, other)
+            sum(output for _, output in lengths(workload_spec(config, each), config["seed"]))
+            for each in (name, other)
         )
         if here != there:
             raise ConfigError(
@@ -128,30 +137,34 @@ def _describe(error: jsonschema.ValidationError) -> str:
     if error.validator == "minimum":
         return f"{key}: {error.instance!r} is too small; the least is {error.validator_value}"
     if error.validator == "type":
-        return f"{key}: {error.instance!r} is not of type {error.validator_value}"
+        allowed = " or ".join(_as_list(error.validator_value))
+        return f"{key}: {error.instance!r} is not of type {allowed}"
     if error.validator in ("minItems", "minProperties"):
         return f"{key}: must not be empty"
     if error.validator == "pattern":
         return (
             f"{key}: the name {error.instance!r} cannot be a folder name "
-            "(no slash, brace, leading dot or outer space)"
+            "(no slash, brace, control character, leading dot or outer space)"
         )
     return f"{key}: {error.message}"
 
 
-def _one_of(key: str, value: str, allowed: Any) -> None:
+def _one_of(key: str, value: Any, allowed: Any) -> None:
     if value not in allowed:
         names = ", ".join(map(str, allowed)) or "nothing is declared"
         raise ConfigError(f"{key}: {value!r} is not one of: {names}")
 
 
 def cells(config: Mapping[str, Any]) -> list[Cell]:
-    """Every valid cell; an engine may name the slots and the workloads it takes."""
+    """Every valid cell; an engine may name the slots and the workloads it takes.
+
+    Sorted, so that the order of the config decides nothing.
+    """
     return [
         Cell(name, workload, slots)
-        for name, engine in config["engines"].items()
-        for workload in config["workloads"]
-        for slots in config["slots"]
+        for name, engine in sorted(config["engines"].items())
+        for workload in sorted(config["workloads"])
+        for slots in sorted(config["slots"])
         if workload in engine.get("workloads", config["workloads"])
         and slots in engine.get("slots", config["slots"])
     ]
@@ -177,8 +190,8 @@ def order(config: Mapping[str, Any]) -> list[tuple[Cell, int]]:
     ]
 
 
-def _as_list(lengths: int | list[int]) -> list[int]:
-    return [lengths] if isinstance(lengths, int) else list(lengths)
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list) else [value]
 
 
 def workload_spec(config: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -56,6 +56,8 @@ def make_checkpoint(model: Mapping[str, Any], record: Path) -> Checkpoint:
     record.parent.mkdir(parents=True, exist_ok=True)
     record.unlink(missing_ok=True)
     folder = record.parent
+    for old in folder.glob("*.safetensors"):  # of another model of the same name
+        old.unlink()
     if model["weights"] == "random":
         _save_random(model, folder)
     elif model["weights"] == "hub":
@@ -141,6 +143,4 @@ def _save_random(model: Mapping[str, Any], folder: Path) -> None:
     )
     torch.manual_seed(model["seed"])
     network = Qwen2ForCausalLM(config).to(getattr(torch, model["dtype"]))
-    for old in folder.glob("*.safetensors"):
-        old.unlink()
     network.save_pretrained(folder)

@@ -29,7 +29,7 @@ def describe(spec: Mapping[str, Any], checkpoint: Checkpoint) -> dict[str, Any]:
         "session": f"{platform.node()}/{boot}/{run}",
         "host": platform.node(),
         "boot": boot,
-        "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "started": now(),
         "git": _git(),
         "python": sys.version.split()[0],
         "executable": sys.executable,
@@ -53,6 +53,11 @@ def describe(spec: Mapping[str, Any], checkpoint: Checkpoint) -> dict[str, Any]:
             "kv_bytes_per_token": checkpoint.kv_bytes_per_token(spec["dtype"]),
         },
     }
+
+
+def now() -> str:
+    """The time in UTC, with its zone. For dates alone: durations come from the monotonic clock."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _version(package: str) -> str | None:

@@ -24,6 +24,8 @@ def read_spec(text_or_file: str) -> dict[str, Any]:
             text = Path(text_or_file).read_text()
         except OSError as error:
             raise ValueError(f"--spec: {error.strerror}: {text_or_file}") from None
+        except UnicodeDecodeError:
+            raise ValueError(f"--spec: not a text file: {text_or_file}") from None
     try:
         spec = json.loads(text)
     except json.JSONDecodeError as error:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ def save(timing: Timing, output: Path, steps: Path, attempts: Path | None) -> Pa
     Args:
         timing: what was measured.
         output: the timing's file, replaced as a whole.
-        steps: the file of its steps, replaced just before.
+        steps: the file of its steps, replaced just after.
         attempts: folder of the timing's attempts, `NUMBER.parquet` and `NUMBER.steps.parquet`;
             None keeps none.
 
@@ -35,47 +36,58 @@ def save(timing: Timing, output: Path, steps: Path, attempts: Path | None) -> Pa
     Raises:
         OSError: the disk is full or cannot be written; then nothing has been replaced.
     """
-    last = _last_metadata(attempts, output)
-    number = 1 + (last.get("attempt", 0) if last else 0)
+    before = _attempts(attempts)
+    last = _last_metadata(before, output)
+    number = 1 + max([*before, last.get("attempt", 0) if last else 0])
     metadata = {**timing.metadata, "reason": _reason(last, timing.metadata["spec"])}
     request_lists = [served.requests for served in timing.windows]
     step_lists = [served.steps for served in timing.windows]
     kept = None
-    if attempts:
-        attempts.mkdir(parents=True, exist_ok=True)
-        while kept is None:
-            document = {**metadata, "attempt": number}
-            kept = attempts / f"{number}.parquet"
-            write(attempts / f"{number}.steps.parquet", STEPS, step_lists, document)
-            if not write(kept, TIMING, request_lists, document, replace=False):
-                kept, number = None, number + 1  # somebody took this number meanwhile
+    while attempts and not kept:
+        document = {**metadata, "attempt": number}
+        kept = attempts / f"{number}.parquet"
+        with (
+            partial(kept, TIMING, request_lists, document) as whole,
+            partial(
+                attempts / f"{number}.steps.parquet", STEPS, step_lists, document
+            ) as whole_steps,
+        ):
+            try:
+                os.link(whole, kept)  # fails where the number is taken: it belongs to somebody else
+                whole_steps.replace(attempts / f"{number}.steps.parquet")
+            except FileExistsError:
+                kept, number = None, number + 1
     if not timing.problem:
         document = {**metadata, "attempt": number}
-        write(steps, STEPS, step_lists, document)
-        write(output, TIMING, request_lists, document)
+        # both are whole on the disk before the first one is replaced
+        with (
+            partial(steps, STEPS, step_lists, document) as whole_steps,
+            partial(output, TIMING, request_lists, document) as whole,
+        ):
+            whole.replace(output)
+            whole_steps.replace(steps)
     return kept
 
 
-def write(
+@contextmanager
+def partial(
     path: Path,
     schema: pa.Schema,
     samples: Sequence[Sequence[RequestRecord] | Sequence[StepRecord]],
     metadata: Mapping[str, Any],
-    replace: bool = True,
-) -> bool:
-    """Writes the records of all samples under a temporary name, then gives the file its name.
+) -> Iterator[Path]:
+    """Writes the records of all samples whole, under a temporary name beside `path`.
 
     A job that is killed leaves no file that counts; what it leaves is removed by the next one.
 
     Args:
-        path: the file to write.
+        path: the name that the file shall get.
         schema: `schema.TIMING` or `schema.STEPS`.
         samples: the records of each window.
         metadata: a JSON object, stored under `METADATA_KEY`.
-        replace: whether a file that is there may be replaced.
 
-    Returns:
-        False if a file was there and was not to be replaced.
+    Yields:
+        The temporary file, on the disk; it is gone afterwards, unless it was renamed.
     """
     rows = [
         {"sample": number, **asdict(record)}
@@ -86,22 +98,16 @@ def write(
     table = pa.Table.from_pylist(rows, schema.with_metadata({METADATA_KEY: document.encode()}))
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(path)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
-        with partial.open("wb") as file:
+        with temporary.open("wb") as file:
             # page checksums: a flipped byte is found when the file is read, not believed
             pq.write_table(table, file, compression="zstd", write_page_checksum=True)
             file.flush()
             os.fsync(file.fileno())
-        if replace:
-            partial.replace(path)
-            return True
-        os.link(partial, path)  # fails where the name is taken
-        return True
-    except FileExistsError:
-        return False
+        yield temporary
     finally:
-        partial.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _remove_leftovers(path: Path) -> None:
@@ -112,13 +118,15 @@ def _remove_leftovers(path: Path) -> None:
             partial.unlink(missing_ok=True)
 
 
-def _last_metadata(attempts: Path | None, output: Path) -> dict[str, Any] | None:
+def _attempts(folder: Path | None) -> dict[int, Path]:
+    """The attempts in a folder, by number."""
+    files = folder.glob("*.parquet") if folder else ()
+    return {int(file.stem): file for file in files if file.stem.isdigit()}
+
+
+def _last_metadata(attempts: Mapping[int, Path], output: Path) -> dict[str, Any] | None:
     """Metadata of the attempt before this one; of the timing itself where no attempts are kept."""
-    files = sorted(
-        (file for file in attempts.glob("*.parquet") if file.stem.isdigit()) if attempts else (),
-        key=lambda file: int(file.stem),
-    )
-    for file in [*reversed(files), output]:
+    for file in [*(attempts[number] for number in sorted(attempts, reverse=True)), output]:
         try:
             return json.loads(pq.read_metadata(file).metadata[METADATA_KEY])
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):

@@ -73,6 +73,7 @@ def measure(spec: Mapping[str, Any], progress: Callable[[str], None]) -> Timing:
                 windows.append(engine.serve(work[-1]))
             witnesses.append(watch.result)
         calibration["after"] = calibrate(spec["device"], spec["dtype"])
+        ended = provenance.now()
         applied = engine.applied
     finally:
         engine.close()
@@ -86,6 +87,7 @@ def measure(spec: Mapping[str, Any], progress: Callable[[str], None]) -> Timing:
             "applied": applied,
             "provenance": {
                 **origin,
+                "ended": ended,
                 "load_s": load_s,
                 "warmup_s": warmup_s,
                 "window_s": [window_seconds(served) for served in windows],
@@ -110,18 +112,24 @@ def window_seconds(served: Served) -> float:
 def other_work(requests: Sequence[Request], served: Served) -> str | None:
     """What was not as asked, or None if every request was served once, with exactly its tokens,
     at possible times and from no cache. Tokens that are missing are an error, not a smaller sum."""
+    records = {record.request: record for record in served.requests}
+    if missing := [index for index in range(len(requests)) if index not in records]:
+        return f"request {missing[0]} was not served ({len(missing)} of {len(requests)} were not)"
     if len(served.requests) != len(requests):
-        return f"{len(served.requests)} of {len(requests)} requests were served"
-    for asked, record in zip(requests, served.requests, strict=True):
-        who = f"request {record.request}"
+        return f"{len(served.requests)} results for {len(requests)} requests"
+    for index, (asked, tokens) in enumerate(zip(requests, served.tokens, strict=True)):
+        who, record = f"request {index}", records[index]
         if record.produced_tokens != asked.output_tokens:
             return f"{who} produced {record.produced_tokens} tokens, not {asked.output_tokens}"
+        if len(tokens) != record.produced_tokens:
+            return f"{who} counts {record.produced_tokens} tokens, but gave {len(tokens)}"
         if record.prompt_tokens != len(asked.prompt):
             return f"{who} had {record.prompt_tokens} prompt tokens, not {len(asked.prompt)}"
         if record.cached_tokens:
             return f"{who} took {record.cached_tokens} prompt tokens from a cache"
         times = (record.admitted_s, record.first_token_s, record.finished_s, record.returned_s)
-        if not all(math.isfinite(t) for t in times) or list(times) != sorted(times):
+        in_order = all(math.isfinite(t) for t in times) and list(times) == sorted(times)
+        if not in_order or record.admitted_s < 0 or record.first_token_s <= 0:
             return f"{who} has impossible times: {times}"
     useful = sum(step.useful_rows for step in served.steps)
     total = sum(request.output_tokens for request in requests)

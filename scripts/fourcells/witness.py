@@ -34,8 +34,8 @@ class Counters:
     steal: float | None
     # some task waited for a CPU (the kernel's pressure stall information)
     pressure: float | None
-    # times this process tree was pushed off a core
-    involuntary: int | None
+    # times each thread of this process tree was pushed off a core, by thread id
+    involuntary: dict[int, int] | None
     # periods in which the cgroup's CPU quota stopped us
     quota_stops: int | None
     # bytes swapped in and out
@@ -71,10 +71,11 @@ def between(before: Counters, after: Counters) -> dict[str, Any]:
     seconds = after.wall - before.wall
     cores = os.cpu_count() or 1
     change = {
-        field.name: None
-        if None in (pair := (getattr(before, field.name), getattr(after, field.name)))
+        name: None
+        if None in (pair := (getattr(before, name), getattr(after, name)))
         else pair[1] - pair[0]
-        for field in fields(Counters)
+        for name in (field.name for field in fields(Counters))
+        if name != "involuntary"
     }
     foreign = max(0.0, change["busy"] - change["own"])
     return {
@@ -86,7 +87,7 @@ def between(before: Counters, after: Counters) -> dict[str, Any]:
         "steal_s": change["steal"],
         "steal_share": None if change["steal"] is None else change["steal"] / (cores * seconds),
         "pressure_s": change["pressure"],
-        "involuntary_switches": change["involuntary"],
+        "involuntary_switches": _new_switches(before.involuntary, after.involuntary),
         "quota_stops": change["quota_stops"],
         "swapped_bytes": change["swapped"],
     }
@@ -164,16 +165,23 @@ def _cpu_seconds(process: psutil.Process) -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def _involuntary(tree: list[psutil.Process]) -> int | None:
-    """Summed over all threads: a process's own file tells of its first thread alone."""
-    total, readable = 0, False
+def _involuntary(tree: list[psutil.Process]) -> dict[int, int] | None:
+    """Of every thread: a process's own file tells of its first thread alone."""
+    counts = {}
     for process in tree:
         for task in Path(f"/proc/{process.pid}/task").glob("*/status"):
             text = _read(task)
             if text and "nonvoluntary_ctxt_switches:" in text:
-                total += int(text.rpartition("nonvoluntary_ctxt_switches:")[2].split()[0])
-                readable = True
-    return total if readable else None
+                last = text.rpartition("nonvoluntary_ctxt_switches:")[2]
+                counts[int(task.parent.name)] = int(last.split()[0])
+    return counts or None
+
+
+def _new_switches(before: dict[int, int] | None, after: dict[int, int] | None) -> int | None:
+    """Those of threads that have ended in between are lost: they never make the sum negative."""
+    if before is None or after is None:
+        return None
+    return sum(count - before.get(thread, 0) for thread, count in after.items())
 
 
 def _pressure() -> float | None:

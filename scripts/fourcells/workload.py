@@ -18,19 +18,21 @@ class Request:
     output_tokens: int
 
 
-def prompt_lengths(requests: Mapping[str, Any]) -> list[int]:
-    """Prompt length of each request, tokens, in the order of the list that repeats."""
-    return list(islice(cycle(requests["prompt_tokens"]), requests["count"]))
-
-
-def output_lengths(requests: Mapping[str, Any], seed: int) -> list[int]:
-    """Output length of each request, tokens, in order of arrival."""
-    lengths = list(islice(cycle(requests["output_tokens"]), requests["count"]))
+def lengths(requests: Mapping[str, Any], seed: int) -> list[tuple[int, int]]:
+    """Prompt and output length of each request, tokens, in order of arrival."""
+    count = requests["count"]
+    pairs = list(
+        zip(
+            islice(cycle(requests["prompt_tokens"]), count),
+            islice(cycle(requests["output_tokens"]), count),
+            strict=True,
+        )
+    )
     if requests["order"] == "sorted":
-        return sorted(lengths)
+        return sorted(pairs, key=lambda pair: pair[1])
     if requests["order"] == "shuffled":
-        return random.Random(f"order-{seed}").sample(lengths, len(lengths))
-    return lengths
+        return random.Random(f"order-{seed}").sample(pairs, count)
+    return pairs
 
 
 def make_requests(spec: Mapping[str, Any], vocabulary: int, sample: int | str) -> list[Request]:
@@ -45,12 +47,9 @@ def make_requests(spec: Mapping[str, Any], vocabulary: int, sample: int | str) -
         sample: number of the window, or a word for the warm-up.
     """
     draw = random.Random(f"{spec['seed']}-{spec['workload']}-{spec['repeat']}-{sample}")
-    requests = spec["requests"]
     return [
         Request(tuple(draw.choices(range(vocabulary), k=prompt)), output)
-        for prompt, output in zip(
-            prompt_lengths(requests), output_lengths(requests, spec["seed"]), strict=True
-        )
+        for prompt, output in lengths(spec["requests"], spec["seed"])
     ]
 
 

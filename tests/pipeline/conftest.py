@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
+
+from fourcells import config as settings
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("Snakefile", "config.yaml", "rules", "scripts", "envs", "profiles")
@@ -54,6 +57,22 @@ class Workflow:
         text = file.read_text()
         assert text.count(old) == 1, (old, text.count(old))
         file.write_text(text.replace(old, new))
+
+    def torch_only(self, more: str = "") -> None:
+        """Scale smoke without vLLM: a timing in seconds. `more` declares further engines."""
+        self.edit("\nscale: demo\n", "\nscale: smoke\n")
+        self.edit("  vllm:\n    backend: vllm\n    baseline: static\n", more)
+        self.edit("slots: [16, 256]\n", "slots: [16]\n")
+
+    def specs(self) -> dict[str, dict]:
+        """The spec of each cell, by the cell's path, as the config is now."""
+        config = yaml.safe_load((self.folder / "config.yaml").read_text())
+        return {cell.path: settings.spec(config, cell) for cell in settings.cells(config)}
+
+    def timings(self) -> dict[str, bytes]:
+        """Every timing that is there, by its path below results/timings."""
+        folder = self.folder / "results/timings"
+        return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*.parquet")}
 
 
 def copy_workflow(folder: Path) -> Workflow:

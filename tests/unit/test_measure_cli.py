@@ -9,12 +9,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+# How the lines of a timing begin.
+NAME = "static/six/slots4/1"
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 # An engine of our own under the name of the backend torch: quick, and as faulty as a test wants.
 FAKE_ENGINE = """
 import sys, types
-from fourcells import engines
+from fourcells import engines, window
 from fourcells.engines import EngineError, RequestRecord, Served, StepRecord
 
 class Fake:
@@ -27,7 +29,8 @@ class Fake:
             for n, r in enumerate(requests)
         ]
         useful = sum(r.output_tokens for r in requests)
-        return Served(records, [StepRecord(0, 0.0, 4, useful, 0, useful, 0.5)])
+        return Served(records, [StepRecord(0, 0.0, 4, useful, 0, useful, 0.5)],
+                      [[0] * r.output_tokens for r in requests])
     def close(self):
         pass
 
@@ -36,6 +39,8 @@ fake.problem = lambda spec: None
 fake.open_engine = lambda spec, checkpoint: Fake(spec)
 sys.modules["fake"] = fake
 engines.BACKENDS["torch"] = "fake"
+# the rates would load torch
+window.calibrate = lambda device, dtype: {}
 """
 
 
@@ -56,7 +61,10 @@ def run(tmp_path, checkpoint):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            env=os.environ | ({} if path is None else {"PATH": path}),
+            # a lock of its own: tests wait for no measurement of the machine
+            env=os.environ
+            | {"FOUR_CELLS_LOCK": str(tmp_path / "lock")}
+            | ({} if path is None else {"PATH": path}),
         )
 
     return call
@@ -165,14 +173,16 @@ def test_cuda_without_a_gpu(fails, spec, tmp_path, backend, tool):
 def test_block_size_that_a_cpu_cannot_have(fails, spec):
     spec.update(engine="v", backend="vllm", options={"block_size": 16})
     assert fails(spec) == (
-        "measure: engines.v.options.block_size: 16 is not a multiple of 32, as vLLM needs on cpu"
+        "measure: engines.v.options or scales.tiny.backends.vllm: block_size: 16 is not a "
+        "multiple of 32, as vLLM needs on cpu"
     )
 
 
 def test_token_budget_below_the_slots(fails, spec):
     spec.update(engine="v", backend="vllm", options={"max_num_batched_tokens": 3})
     assert fails(spec) == (
-        "measure: engines.v.options.max_num_batched_tokens: 3 is less than slots = 4"
+        "measure: engines.v.options or scales.tiny.backends.vllm: max_num_batched_tokens: 3 is "
+        "less than slots = 4"
     )
 
 
@@ -182,9 +192,7 @@ def test_token_budget_below_the_slots(fails, spec):
 def test_missing_checkpoint_says_how_to_make_it(fails, spec):
     spec["model"]["path"] = "no/where"
     line = fails(spec)
-    assert line.startswith(
-        "measure: static six slots4 repeat 1: model.path: no/where/checkpoint.json does not exist"
-    )
+    assert line.startswith(f"measure: {NAME}: model.path: no/where/checkpoint.json does not exist")
     assert "make it with: snakemake -j1 no/where/checkpoint.json, or python " in line
 
 
@@ -200,8 +208,7 @@ def test_option_that_the_engine_did_not_apply(fails, spec):
         "engines.requested(spec)", "{**engines.requested(spec), 'slots': 1}"
     )
     assert fails(spec, before=ignore) == (
-        "measure: static six slots4 repeat 1: engines.static: option slots: asked for 4, "
-        "the engine applied 1"
+        f"measure: {NAME}: engines.static: option slots: asked for 4, the engine applied 1"
     )
 
 
@@ -213,7 +220,7 @@ def test_loop_that_takes_fewer_threads_than_asked(fails, spec):
     applied = torch.get_num_threads()
     line = fails(spec, before=f"import torch; torch.set_num_threads({applied})")
     assert line == (
-        "measure: static six slots4 repeat 1: engines.static: option threads: asked for "
+        f"measure: {NAME}: engines.static: option threads: asked for "
         f"{applied + 1}, the engine applied {applied}"
     )
 
@@ -230,24 +237,33 @@ def test_loop_that_takes_fewer_threads_than_asked(fails, spec):
     ],
 )
 def test_other_work_than_asked(fails, spec, right, wrong, message):
-    assert fails(spec, before=FAKE_ENGINE.replace(right, wrong)) == (
-        f"measure: static six slots4 repeat 1: {message}"
-    )
+    assert fails(spec, before=FAKE_ENGINE.replace(right, wrong)) == (f"measure: {NAME}: {message}")
 
 
 def test_engine_that_breaks_names_the_log(fails, spec, tmp_path):
     broken = FAKE_ENGINE.replace('print("chatter of the engine")', "1 / 0")
     assert fails(spec, before=broken) == (
-        "measure: static six slots4 repeat 1: ZeroDivisionError: division by zero; "
-        "the whole story is in log/m.log"
+        f"measure: {NAME}: ZeroDivisionError: division by zero; the whole story is in log/m.log"
     )
     assert "Traceback (most recent call last)" in (tmp_path / "log/m.log").read_text()
 
 
-def test_output_that_cannot_be_written_leaves_nothing(fails, spec, tmp_path):
+def test_timing_that_cannot_be_written_leaves_no_steps(fails, spec, tmp_path):
     (tmp_path / "out/folder").mkdir(parents=True)
     line = fails(spec, before=FAKE_ENGINE, output="out/folder")
     assert "out/folder" in line
+
+
+def test_other_work_is_kept_among_the_attempts_alone(run, spec, tmp_path):
+    short = FAKE_ENGINE.replace("r.output_tokens, 0.0", "r.output_tokens - 1, 0.0")
+    done = run(spec, "--attempts", "attempts", before=short)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        f"measure: {NAME}: request 0 produced 7 tokens, not 8; "
+        "kept for inspection: attempts/1.parquet"
+    )
+    written = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*.parquet*")}
+    assert written == {"attempts/1.parquet", "attempts/1.steps.parquet"}
 
 
 # --- success
@@ -257,7 +273,7 @@ def test_quick_engine_gives_both_files_one_line_and_a_log(run, spec, tmp_path):
     done = run(spec, "--repeat", "4", before=FAKE_ENGINE)
     assert (done.returncode, done.stdout) == (0, "")
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("static six slots4 repeat 4: window 0.30 s, 90.0 tok/s, ")
+    assert last.startswith("static/six/slots4/4: window 0.30 s, 90.0 tok/s, ")
     log = (tmp_path / "log/m.log").read_text()
     assert last in log
     assert log.count("chatter of the engine") == 2

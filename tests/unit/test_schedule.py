@@ -200,6 +200,7 @@ def test_no_request_overtakes_another(lengths, slots, admission):
         ("wave", 0, 4),
         ("wave", 3, 0),
         ("continuous", 0, 4),
+        ("continuous", 1, 3),
         ("continuous", 3, 1),
         ("continuous", 4, 0),
     ],

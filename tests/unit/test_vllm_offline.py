@@ -12,7 +12,7 @@ from fourcells.engines import vllm_offline
 from fourcells.engines.torch_loop import TorchLoop
 from fourcells.schedule import simulate
 from fourcells.window import other_work
-from fourcells.workload import make_requests, output_lengths
+from fourcells.workload import lengths, make_requests
 
 # The lesson's workloads at a quarter of their lengths, as scale smoke has them.
 WORKLOADS = {
@@ -37,7 +37,8 @@ OPTIONS = {
 def test_block_size_that_the_device_cannot_have_is_refused(spec, device, block, multiple):
     spec.update(device=device, options={"block_size": block})
     assert vllm_offline.problem(spec) == (
-        f"engines.static.options.block_size: {block} is not a multiple of {multiple}, as vLLM "
+        "engines.static.options or scales.tiny.backends.vllm: "
+        f"block_size: {block} is not a multiple of {multiple}, as vLLM "
         f"needs on {device}"
     )
 
@@ -144,8 +145,8 @@ def test_vllm_reports_what_it_applied(real):
 @pytest.mark.slow
 @both
 def test_vllm_takes_the_steps_of_the_schedule(real, workload):
-    lengths = output_lengths(WORKLOADS[workload], seed=1)
-    planned = simulate(lengths, 16, "continuous")
+    outputs = [output for _, output in lengths(WORKLOADS[workload], seed=1)]
+    planned = simulate(outputs, 16, "continuous")
     assert len(planned) == {"A": 184, "B": 264}[workload]
     steps = real.vllm[workload].steps
     assert [(s.rows, s.useful_rows, s.waiting) for s in steps] == [

@@ -98,14 +98,9 @@ def test_request_that_takes_no_time_is_impossible(served):
     assert complaint(served).startswith("request 1 has impossible times: (0.0, 0.0, ")
 
 
-def test_missing_request_is_counted(served):
+def test_missing_request_is_named_and_counted(served):
     del served.requests[1]
-    assert complaint(served).startswith("2 of 3 requests were served")
-
-
-def test_missing_request_is_named(served):
-    del served.requests[1]
-    assert "request 1" in complaint(served)
+    assert complaint(served) == "request 1 was not served (1 of 3 were not)"
 
 
 def test_request_served_twice_in_the_place_of_another_is_refused():
@@ -213,7 +208,7 @@ def test_evidence_of_a_timing_is_complete(measure, spec, checkpoint):
     assert metadata["provenance"]["window_s"] == [6.0, 6.0]
     assert len(set(metadata["provenance"]["prompt_hash"])) == 2
     assert metadata["provenance"]["model_hash"] == checkpoint.sha256
-    assert metadata["witness"] == [QUIET, QUIET]
+    assert metadata["witness"] == {"windows": [QUIET, QUIET]}
     assert metadata["calibration"] == {"before": {"rate": 1.0}, "after": {"rate": 1.0}}
 
 
@@ -226,7 +221,7 @@ def test_one_busy_window_makes_the_timing_contended(measure):
     busy = {**QUIET, "foreign_cpu_s": 0.5, "foreign_cpu_share": 0.5}
     metadata = measure(Fake(), [QUIET, busy, QUIET])[0].metadata
     assert metadata["verdict"] == ["contended"]
-    assert metadata["witness"] == [QUIET, busy, QUIET]
+    assert metadata["witness"] == {"windows": [QUIET, busy, QUIET]}
 
 
 def test_window_with_stolen_time_is_not_hidden_by_another(measure):

@@ -6,7 +6,7 @@ import pytest
 
 from fourcells import config as settings
 from fourcells.config import Cell
-from fourcells.workload import make_requests, output_lengths, prompt_hash, prompt_lengths
+from fourcells.workload import lengths, make_requests, prompt_hash
 
 # Of the shipped demo, workload B, seed 1, repeat 1, sample 1: prompts are part of what a stored
 # timing means, so a Python whose `random` draws otherwise must be noticed.
@@ -102,17 +102,23 @@ SIX = {"count": 6, "prompt_tokens": [5, 9], "output_tokens": [8, 2, 3, 4]}
 
 
 def test_lists_repeat_until_every_request_has_a_length():
-    assert prompt_lengths(SIX) == [5, 9, 5, 9, 5, 9]
-    assert output_lengths({**SIX, "order": "cyclic"}, seed=1) == [8, 2, 3, 4, 8, 2]
+    pairs = lengths({**SIX, "order": "cyclic"}, seed=1)
+    assert pairs == [(5, 8), (9, 2), (5, 3), (9, 4), (5, 8), (9, 2)]
 
 
 def test_sorted_order_is_shortest_first():
-    assert output_lengths({**SIX, "order": "sorted"}, seed=1) == [2, 2, 3, 4, 8, 8]
+    pairs = lengths({**SIX, "order": "sorted"}, seed=1)
+    assert pairs == [(9, 2), (9, 2), (5, 3), (9, 4), (5, 8), (5, 8)]
 
 
 def test_shuffled_order_follows_the_seed_and_keeps_the_lengths():
-    many = {"count": 64, "output_tokens": [32, 64, 128, 512], "order": "shuffled"}
-    one, again, two = (output_lengths(many, seed) for seed in (1, 1, 2))
+    many = {
+        "count": 64,
+        "prompt_tokens": [8],
+        "output_tokens": [32, 64, 128, 512],
+        "order": "shuffled",
+    }
+    one, again, two = ([output for _, output in lengths(many, seed)] for seed in (1, 1, 2))
     assert one == again != two
     assert sorted(one) == sorted(two) == [32] * 16 + [64] * 16 + [128] * 16 + [512] * 16
     assert one != [32, 64, 128, 512] * 16

@@ -11,7 +11,7 @@ import importlib.util
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fourcells.model import Checkpoint
@@ -69,7 +69,7 @@ class Served:
 
     requests: list[RequestRecord]
     steps: list[StepRecord]
-    tokens: list[list[int]] = field(default_factory=list)
+    tokens: list[list[int]]
 
 
 class Engine(Protocol):
@@ -86,6 +86,9 @@ class Engine(Protocol):
 
 def problem(spec: Mapping[str, Any]) -> str | None:
     """Why this machine and environment cannot run a spec, or None. Loads no engine."""
+    if spec["backend"] not in BACKENDS:
+        known = ", ".join(BACKENDS)
+        return f"engines.{spec['engine']}.backend: {spec['backend']!r} is not one of: {known}"
     if spec["device"] == "cuda" and not _has_gpu():
         return (
             f"scales.{spec['scale']}.device: cuda, but no NVIDIA GPU answers here; choose a scale "

