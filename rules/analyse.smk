@@ -1,4 +1,4 @@
-TABLES = ["requests", "timings", "throughput", "ratios", "latency", "idle", "kv"]
+TABLES = ["requests", "timings", "throughput", "ratios", "latency", "idle", "kv", "attempts"]
 
 
 rule plan:
@@ -22,7 +22,7 @@ rule tables:
     input:
         timings(),
         steps(),
-        library("analysis", "schedule.py"),
+        library("analysis", "schedule.py", "schema.py", "verdict.py"),
         plan="results/plan.json",
         script=SCRIPTS / "tables.py",
     output:
@@ -34,6 +34,8 @@ rule tables:
         "../envs/analysis.yaml"
     resources:
         machine=1,
+    params:
+        verdict=settings.canonical(config.get("verdict", {})),
     message:
         "Making the tables"
     shell:
@@ -41,4 +43,5 @@ rule tables:
         " --plan {input.plan:q}"
         " --output-dir results/tables"
         " --summary {output.summary:q}"
+        " --verdict {params.verdict:q}"
         " > {log:q} 2>&1"

@@ -1,6 +1,12 @@
 rule report:
     input:
-        library("report", "analysis/lesson.py", "analysis/lesson.yaml", "schedule.py"),
+        library(
+            "report",
+            "analysis/commands.py",
+            "analysis/lesson.py",
+            "analysis/lesson.yaml",
+            "schedule.py",
+        ),
         expand("results/tables/{table}.parquet", table=TABLES),
         script=SCRIPTS / "report.py",
         summary="results/summary.json",

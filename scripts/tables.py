@@ -1,7 +1,7 @@
 """Writes every table and the summary from the timings of a plan.
 
     python scripts/tables.py --plan plan.json --output-dir results/tables \
-        --summary results/summary.json
+        --summary results/summary.json --verdict '{"foreign_cpu_share": 0.05}'
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
+from fourcells.analysis.attempts import attempts_table
 from fourcells.analysis.idle import idle_table
 from fourcells.analysis.kv import kv_table
 from fourcells.analysis.latency import latency_table
@@ -24,22 +25,40 @@ from fourcells.analysis.requests import requests_table
 from fourcells.analysis.summary import summarise
 from fourcells.analysis.throughput import throughput_table
 from fourcells.analysis.timings import timings_table
+from fourcells.analysis.trust import trust
+from fourcells.analysis.verdicts import judge
+from fourcells.verdict import THRESHOLDS
 
 
-def make_tables(timings: Timings) -> tuple[dict[str, pd.DataFrame], dict]:
-    """All tables by name, and the summary."""
+def make_tables(
+    timings: Timings, plan: Sequence[Mapping], thresholds: Mapping[str, float] | None = None
+) -> tuple[dict[str, pd.DataFrame], dict]:
+    """All tables by name, and the summary.
+
+    Args:
+        timings: as `load` reads them from the plan.
+        plan: every planned timing.
+        thresholds: of the verdicts, in place of the usual ones.
+    """
+    verdicts = judge(timings, thresholds)
+    counted = timings.counted()
     requests = requests_table(timings)
-    throughput = throughput_table(timings)
+    throughput = throughput_table(counted)
     tables = {
         "requests": requests,
-        "timings": timings_table(timings),
+        "timings": timings_table(timings, verdicts),
         "throughput": throughput,
-        "ratios": ratios_table(timings, throughput),
-        "latency": latency_table(timings, requests),
-        "idle": idle_table(timings),
-        "kv": kv_table(timings),
+        "ratios": ratios_table(counted, throughput),
+        "latency": latency_table(counted, requests),
+        "idle": idle_table(counted),
+        "kv": kv_table(counted),
+        "attempts": attempts_table(plan, timings, verdicts, thresholds),
     }
-    return tables, summarise(timings, throughput, tables["ratios"], tables["kv"])
+    blocks: dict[int, list[str]] = {}
+    for entry in plan:
+        blocks.setdefault(entry["repeat"], []).append(entry["path"])
+    found = trust(timings, verdicts, blocks, tables["attempts"])
+    return tables, summarise(timings, verdicts, tables, found)
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -70,6 +89,20 @@ def read_plan(text: str) -> list[dict]:
     return json.loads(text if inline else Path(text).read_text(encoding="utf-8"))
 
 
+def read_thresholds(text: str) -> dict[str, float]:
+    """Thresholds from a JSON object.
+
+    Raises:
+        ValueError: it is none, or names what is no threshold.
+    """
+    given = json.loads(text)
+    unknown = sorted(set(given) - set(THRESHOLDS)) if isinstance(given, dict) else [text]
+    if unknown:
+        allowed = ", ".join(THRESHOLDS)
+        raise ValueError(f"--verdict: {', '.join(unknown)}: not one of {allowed}")
+    return given
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description="Write the tables and the summary from the timings of a plan."
@@ -82,13 +115,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--output-dir", type=Path, default=Path("results/tables"), metavar="DIR")
     parser.add_argument("--summary", type=Path, default=Path("results/summary.json"))
+    parser.add_argument(
+        "--verdict",
+        default="{}",
+        metavar="JSON",
+        help="thresholds that replace the usual ones: a JSON object",
+    )
     args = parser.parse_args(argv)
     try:
-        timings = load(read_plan(args.plan))
+        thresholds = read_thresholds(args.verdict)
+        plan = read_plan(args.plan)
+        timings = load(plan)
     except (OSError, ValueError) as error:
         print(f"tables: {error}", file=sys.stderr)
         return 1
-    tables, summary = make_tables(timings)
+    tables, summary = make_tables(timings, plan, thresholds)
     write_all(tables, summary, args.output_dir, args.summary)
     for path in timings.missing:
         print(f"missing: {path}", file=sys.stderr)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -57,6 +58,8 @@ MODEL = {
     "parameters": 1_310_720,
 }
 KV = {"kv_blocks": 1025, "block_size": 32, "kv_capacity_tokens": 32_800, "max_concurrency": 64.06}
+BOOT = "00000000-0000-0000-0000-000000000001"
+SESSION = f"synthetic/{BOOT}/first"
 START = datetime(2026, 11, 29, 14, 0, 0, 123_000, tzinfo=UTC)
 
 
@@ -196,9 +199,9 @@ def make_metadata(spec: Mapping, window_s: Sequence[float], started: datetime) -
             "max_model_len": spec["max_model_len"],
         },
         "provenance": {
-            "session": "synthetic-1",
+            "session": SESSION,
             "host": "synthetic",
-            "boot": "00000000-0000-0000-0000-000000000001",
+            "boot": BOOT,
             "started": started.isoformat(timespec="milliseconds"),
             "git": {"commit": "0" * 40, "dirty": False},
             "python": "3.11.9",
@@ -220,12 +223,45 @@ def make_metadata(spec: Mapping, window_s: Sequence[float], started: datetime) -
             "model_hash": hashlib.sha256(b"tiny-qwen2").hexdigest(),
             "model": dict(MODEL),
         },
-        "calibration": {"before": {"ns_per_loop": 41.0}, "after": {"ns_per_loop": 41.1}},
-        "witness": {"foreign_cpu_s": 0.01, "steal_s": 0.0},
+        "calibration": {
+            "before": {"python_mloops_s": 24.0, "matmul_gflops": 61.0},
+            "after": {"python_mloops_s": 23.9, "matmul_gflops": 60.8},
+        },
+        "witness": {"windows": [make_witness(seconds) for seconds in window_s]},
         "verdict": ["clean"],
         "protocol": spec["protocol"],
         "attempt": 1,
+        "reason": "first attempt",
     }
+
+
+def make_witness(seconds: float, **changes) -> dict:
+    """What a witness saw in a window of an idle machine with 2 cores and no GPU."""
+    witness = {
+        "seconds": seconds,
+        "own_cpu_s": seconds,
+        "own_cpu_share": 1.0,
+        "foreign_cpu_s": 0.01 * seconds,
+        "foreign_cpu_share": 0.005,
+        "steal_s": 0.0,
+        "steal_share": 0.0,
+        "pressure_s": 0.02,
+        "involuntary_switches": 17,
+        "quota_stops": None,
+        "swapped_bytes": 0,
+        "run_queue_max": 2,
+        "frequency_mhz_min": None,
+        "frequency_mhz_max": None,
+        "gpu": None,
+        "samples": 4,
+        "cost_s": 0.003,
+    } | changes
+    reasons = {
+        "quota_stops": "this cgroup has no CPU quota to read",
+        "frequency_mhz_min": "the kernel tells no CPU frequency",
+        "gpu": "the engine runs on the CPU",
+    }
+    return witness | {"missing": {k: v for k, v in reasons.items() if witness[k] is None}}
 
 
 def write_parquet(path: Path, rows: list[dict], schema: pa.Schema, metadata: Mapping) -> None:
@@ -284,9 +320,11 @@ def write_timings(
                 windows.append(max(row["returned_s"] for row in served[0]))
             name = f"{engine}/{workload}/slots{slots}/{repeat}.parquet"
             path, steps_path = (Path(folder) / kind / name for kind in ("timings", "steps"))
+            attempts = (Path(folder) / "attempts" / name).with_suffix("")
             metadata = make_metadata(spec, windows, started)
             write_parquet(path, rows, TIMING, metadata)
             write_parquet(steps_path, steps, STEPS, metadata)
+            write_parquet(attempts / "1.parquet", rows, TIMING, metadata)
             started += timedelta(seconds=round(sum(windows) + 8.3, 3))
             plan.append(
                 {
@@ -300,6 +338,7 @@ def write_timings(
                     "repeat": repeat,
                     "path": str(path),
                     "steps": str(steps_path),
+                    "attempts": str(attempts),
                     "spec": spec,
                 }
             )
@@ -319,3 +358,65 @@ def rewrite(
     records = table.to_pylist()
     schema = STEPS if "step" in table.column_names else TIMING
     write_parquet(Path(path), rows(records) if rows else records, schema, meta)
+
+
+def find(plan: list[dict], engine: str, workload: str, slots: int = 16, repeat: int = 1) -> dict:
+    """The planned entry of one timing."""
+    wanted = (engine, workload, slots, repeat)
+    return next(e for e in plan if (e["engine"], e["workload"], e["slots"], e["repeat"]) == wanted)
+
+
+def contend(entry: Mapping, share: float = 0.4) -> None:
+    """Let other processes have had a share of the machine's CPU time during a timing's windows."""
+
+    def see(meta: dict) -> None:
+        for seen in meta["witness"]["windows"]:
+            seen["foreign_cpu_share"] = share
+            seen["foreign_cpu_s"] = 2 * share * seen["seconds"]
+        meta["verdict"] = ["contended"]
+
+    number = _last_attempt(entry)
+    for path in (entry["path"], entry["steps"], f"{entry['attempts']}/{number}.parquet"):
+        rewrite(path, metadata=see)
+
+
+def remeasure(
+    entry: Mapping, faster: float = 1.0, run: str = "second", hours: float = 1.0, counts=True
+) -> None:
+    """Measure a timing again, as another run of the workflow does: the next attempt.
+
+    Args:
+        entry: of the plan.
+        faster: its throughput, as a multiple of that of the attempt that counted.
+        run: the workflow's run, last part of the session.
+        hours: from the start of the attempt that counted to that of this one.
+        counts: whether it replaces the timing; if not, its last request is one token short.
+    """
+    number = _last_attempt(entry) + 1
+    kept = Path(entry["attempts"], f"{number}.parquet")
+    shutil.copy(entry["path"], kept)
+
+    def change(meta: dict) -> None:
+        origin = meta["provenance"]
+        origin["session"] = f"{origin['host']}/{origin['boot']}/{run}"
+        begun = datetime.fromisoformat(origin["started"]) + timedelta(hours=hours)
+        origin["started"] = begun.isoformat(timespec="milliseconds")
+        origin["window_s"] = [seconds / faster for seconds in origin["window_s"]]
+        meta["witness"] = {"windows": [make_witness(s) for s in origin["window_s"]]}
+        meta["reason"] = f"measured again; the attempt before was {', '.join(meta['verdict'])}"
+        meta |= {"attempt": number, "verdict": ["clean"] if counts else ["short_output"]}
+
+    def rows(records: list[dict]) -> list[dict]:
+        made = [{k: v / faster if k.endswith("_s") else v for k, v in r.items()} for r in records]
+        if not counts:
+            made[-1]["produced_tokens"] -= 1
+        return made
+
+    rewrite(kept, rows, change)
+    if counts:
+        shutil.copy(kept, entry["path"])
+        rewrite(entry["steps"], rows, change)
+
+
+def _last_attempt(entry: Mapping) -> int:
+    return max(int(p.stem) for p in Path(entry["attempts"]).glob("*.parquet") if p.stem.isdigit())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import synthetic
+from synthetic import find
 
 from fourcells.analysis.check import BadTimings, first_difference
 from fourcells.analysis.load import load
@@ -14,11 +15,6 @@ from fourcells.analysis.load import load
 @pytest.fixture
 def plan(tmp_path):
     return synthetic.write_timings(tmp_path, repeats=2)
-
-
-def find(plan, engine, workload, slots=16, repeat=1):
-    wanted = (engine, workload, slots, repeat)
-    return next(e for e in plan if (e["engine"], e["workload"], e["slots"], e["repeat"]) == wanted)
 
 
 def problems(plan):
@@ -73,19 +69,59 @@ def test_a_copied_repeat_is_named(plan):
     assert problems(plan) == {second: "its spec differs at repeat: planned 2, found 1"}
 
 
-def test_stale_spec_names_the_first_differing_key(plan):
+def test_a_stale_timing_is_loaded_and_its_first_differing_key_named(plan):
     entry = find(plan, "vllm", "B")
     entry["spec"]["requests"]["output_tokens"] = [8, 16, 32, 64]
     entry["spec"]["seed"] = 7
-    want = "its spec differs at requests.output_tokens: planned [8, 16, 32, 64], found"
-    assert problems(plan)[entry["path"]] == f"{want} [8, 16, 32, 128]"
+    timings = load(plan)
+    stale = {
+        path: key for path, key in zip(timings.plan["path"], timings.stale, strict=True) if key
+    }
+    assert stale == {entry["path"]: "requests.output_tokens"}
 
 
-def test_a_new_option_is_named(plan):
+def test_a_new_option_makes_stale(plan):
     entry = find(plan, "vllm", "B")
     entry["spec"]["options"]["enforce_eager"] = True
-    want = "its spec differs at options.enforce_eager: planned true, found null"
-    assert problems(plan) == {entry["path"]: want}
+    assert [key for key in load(plan).stale if key] == ["options.enforce_eager"]
+
+
+def test_another_protocol_makes_stale(plan):
+    for key in ("path", "steps"):
+        synthetic.rewrite(plan[0][key], metadata=lambda meta: meta.update(protocol=0))
+    assert [key for key in load(plan).stale if key] == ["protocol"]
+
+
+def test_stale_timings_may_have_other_prompts_and_another_model(plan):
+    entry = find(plan, "vllm", "B")
+    entry["spec"]["seed"] = 7
+    other = {"prompt_hash": ["other"], "model_hash": "other"}
+    for key in ("path", "steps"):
+        synthetic.rewrite(entry[key], metadata=lambda meta: meta["provenance"].update(other))
+    assert len(load(plan).metadata) == 12
+
+
+def test_what_counts_is_numbered_anew_without_the_stale(plan):
+    find(plan, "static", "B")["spec"]["seed"] = 7
+    timings = load(plan)
+    counted = timings.counted()
+    assert len(counted.plan) == len(counted.metadata) == 11
+    for frame in (counted.requests, counted.steps):
+        assert sorted(frame["timing"].unique()) == list(range(11))
+    for timing, path in counted.plan["path"].items():
+        was = timings.plan.index[timings.plan["path"] == path][0]
+        assert counted.metadata[timing] is timings.metadata[was]
+        windows = [t.requests["returned_s"][t.requests["timing"] == i].max()
+                   for t, i in ((counted, timing), (timings, was))]  # fmt: skip
+        assert windows[0] == windows[1]
+
+
+def test_a_swapped_stale_file_is_still_an_error(plan):
+    first, second = (find(plan, "vllm", "B", repeat=r) for r in (1, 2))
+    for entry in (first, second):
+        entry["spec"]["seed"] = 7
+    Path(second["path"]).write_bytes(Path(first["path"]).read_bytes())
+    assert problems(plan) == {second["path"]: "its spec differs at repeat: planned 2, found 1"}
 
 
 def test_steps_of_another_timing_are_named(plan):
@@ -205,7 +241,7 @@ def test_no_prompt_hash(plan):
 def test_all_problems_are_listed_together(plan):
     one, two = find(plan, "static", "A"), find(plan, "vllm", "B", slots=256, repeat=2)
     Path(one["path"]).write_bytes(b"")
-    two["spec"]["seed"] = 9
+    synthetic.rewrite(two["path"], rows=lambda rows: rows[1:])
     assert set(problems(plan)) == {one["path"], two["path"]}
 
 

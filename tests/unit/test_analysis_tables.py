@@ -19,7 +19,7 @@ FLAT = {"static": (STATIC_STEP, 0.0), "vllm": (VLLM_STEP, 0.0)}
 
 
 def analyse(plan):
-    return tables.make_tables(load(plan))
+    return tables.make_tables(load(plan), plan)
 
 
 def cell(table, engine, workload, slots=16, repeat=1):
@@ -224,12 +224,11 @@ def test_cells_of_the_summary(tmp_path):
 
 def test_verdicts_are_kept_and_named(tmp_path):
     plan = synthetic.write_timings(tmp_path)
-    synthetic.rewrite(plan[0]["path"], metadata=lambda m: m.update(verdict=["contended"]))
-    synthetic.rewrite(plan[0]["steps"], metadata=lambda m: m.update(verdict=["contended"]))
+    synthetic.contend(plan[0])
     made, summary = analyse(plan)
     assert summary["cells"][0]["verdicts"] == ["clean", "contended"]
     assert summary["cells"][0]["n"] == 3
-    assert summary["publishable"]["reasons"] == ["timings not clean: 1 of 18"]
+    assert summary["publishable"]["reasons"] == ["timings not clean: 1 of 18 (contended 1)"]
     assert cell(made["timings"], "static", "A").iloc[0]["verdict"] == "contended"
 
 
@@ -247,8 +246,14 @@ def test_reasons_against_publishing(tmp_path):
 
     synthetic.rewrite(plan[0]["path"], metadata=spoil)
     reasons = analyse(plan)[1]["publishable"]["reasons"]
-    for word in ("sessions", "machines", "commits", "committed", "watched"):
-        assert any(word in reason for reason in reasons), word
+    for words in (
+        "repeats that mix timings of several sessions: 1",
+        f"{plan[0]['path']}: its host is elsewhere, not synthetic",
+        "commits",
+        "committed",
+        "watched what else the machine did: 1 of 12",
+    ):
+        assert any(words in reason for reason in reasons), words
 
 
 def test_idle_shares(flat):
@@ -434,7 +439,7 @@ def test_command_writes_everything(tmp_path):
     folder, summary = tmp_path / "tables", tmp_path / "deep" / "summary.json"
     arguments = ["--output-dir", str(folder), "--summary", str(summary)]
     assert tables.main(["--plan", str(file), *arguments]) == 0
-    names = {"requests", "timings", "throughput", "ratios", "latency", "idle", "kv"}
+    names = {"requests", "timings", "throughput", "ratios", "latency", "idle", "kv", "attempts"}
     assert {p.name for p in folder.iterdir()} == {
         f"{n}.{kind}" for n in names for kind in ("parquet", "csv")
     }
@@ -462,12 +467,30 @@ def test_command_says_what_to_do_and_keeps_the_old_tables(tmp_path, capsys):
     arguments = ["--output-dir", str(folder), "--summary", str(summary)]
     assert tables.main(["--plan", json.dumps(plan), *arguments]) == 0
     before = summary.read_bytes()
-    plan[0]["spec"]["seed"] = 2
+    plan[0]["spec"]["repeat"] = 2
     assert tables.main(["--plan", json.dumps(plan), *arguments]) == 1
     message = capsys.readouterr().err
     assert f"snakemake -j1 --forcerun {plan[0]['path']}" in message
-    assert "seed: planned 2, found 1" in message
+    assert "repeat: planned 2, found 1" in message
     assert summary.read_bytes() == before
+
+
+def test_command_judges_by_the_thresholds_it_is_given(tmp_path, capsys):
+    plan = synthetic.write_timings(tmp_path, repeats=1)
+    synthetic.contend(plan[0], share=0.1)
+    folder = tmp_path / "tables"
+    arguments = ["--plan", json.dumps(plan), "--output-dir", str(folder)]
+    arguments += ["--summary", str(tmp_path / "summary.json")]
+
+    def verdict(*more):
+        assert tables.main([*arguments, *more]) == 0
+        return pd.read_parquet(folder / "timings.parquet")["verdict"].iloc[0]
+
+    assert verdict() == "contended"
+    assert verdict("--verdict", '{"foreign_cpu_share": 0.2}') == "clean"
+    for wrong in ('{"foreign_cpu": 1}', "[]", "no JSON"):
+        assert tables.main([*arguments, "--verdict", wrong]) == 1
+    assert "foreign_cpu_share" in capsys.readouterr().err
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):

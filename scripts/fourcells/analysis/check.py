@@ -13,6 +13,8 @@ import pandas as pd
 # An arrival or an admission at t = 0 is right; a token at t = 0 was never timed.
 TIMES = ("arrival_s", "admitted_s", "first_token_s", "finished_s", "returned_s")
 POSITIVE_TIMES = TIMES[2:]
+# The keys of a spec that say which timing it is; all others say how it is measured.
+IDENTITY = ("engine", "workload", "slots", "repeat")
 
 
 @dataclass(frozen=True)
@@ -58,16 +60,34 @@ def first_difference(planned, found, name: str = "") -> tuple[str, object, objec
     return None
 
 
-def spec_problem(planned: dict, found: Mapping) -> str | None:
-    """Why an embedded spec is not the planned one; None when it is."""
-    # What identifies the timing first: a swapped file should be told as one.
-    first = {key: planned[key] for key in ("engine", "workload", "slots", "repeat")}
-    # Through JSON, so that a tuple equals the list that it is stored as.
-    difference = first_difference(json.loads(json.dumps(first | planned)), found)
+def identity_problem(planned: Mapping, found: Mapping) -> str | None:
+    """Why an embedded spec is that of another timing, as in a swapped or copied file; else None."""
+    return spec_problem(
+        {key: planned[key] for key in IDENTITY}, {key: found.get(key) for key in IDENTITY}
+    )
+
+
+def spec_problem(planned: Mapping, found: Mapping) -> str | None:
+    """Why an embedded spec is not the one that was expected; None when it is."""
+    difference = first_difference(_stored(planned), found)
     if difference is None:
         return None
     key, want, have = difference
     return f"its spec differs at {key}: planned {json.dumps(want)}, found {json.dumps(have)}"
+
+
+def stale_key(planned: Mapping, meta: Mapping) -> str | None:
+    """The first key at which a timing's spec is not what the config asks today, or `protocol`."""
+    difference = first_difference(_stored(planned), meta["spec"])
+    if difference:
+        return difference[0]
+    protocol = planned.get("protocol")
+    return None if meta.get("protocol", protocol) == protocol else "protocol"
+
+
+def _stored(spec: Mapping) -> dict:
+    """Through JSON, so that a tuple equals the list that it is stored as."""
+    return json.loads(json.dumps(dict(spec)))
 
 
 def row_problems(requests: pd.DataFrame, metadata: list[dict]) -> dict[int, str]:
@@ -101,14 +121,17 @@ def row_problems(requests: pd.DataFrame, metadata: list[dict]) -> dict[int, str]
     return problems
 
 
-def hash_problems(metadata: list[dict]) -> dict[int, str]:
+def hash_problems(metadata: Mapping[int, Mapping]) -> dict[int, str]:
     """Timing -> which hash of its model or prompts is not that of the timings beside it.
+
+    Args:
+        metadata: of the timings that are compared with each other, by timing.
 
     One model serves all timings; the prompts of a workload, repeat and sample are the same for
     all engines and slots. The value that most timings share counts as the right one.
     """
     groups: dict[tuple[str, str], dict[int, str | None]] = {}
-    for timing, meta in enumerate(metadata):
+    for timing, meta in metadata.items():
         spec, provenance = meta["spec"], meta["provenance"]
         groups.setdefault(("model", "all timings"), {})[timing] = provenance.get("model_hash")
         hashes = provenance.get("prompt_hash") or []

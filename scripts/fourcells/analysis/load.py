@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,10 @@ from fourcells.analysis.check import (
     BadTimings,
     Problem,
     hash_problems,
+    identity_problem,
     row_problems,
     spec_problem,
+    stale_key,
 )
 from fourcells.schema import METADATA_KEY, STEPS, TIMING
 
@@ -38,6 +40,8 @@ class Timings:
         requests: one row per request, `timing` and the columns of `TIMING`.
         steps: one row per step, `timing` and the columns of `STEPS`.
         metadata: one JSON object per timing.
+        stale: per timing the first key of its spec that the config no longer asks for so; None
+            where it is the planned one. A stale timing is shown, and enters no figure.
         missing: planned files that do not exist.
     """
 
@@ -45,7 +49,28 @@ class Timings:
     requests: pd.DataFrame
     steps: pd.DataFrame
     metadata: list[dict]
+    stale: list[str | None]
     missing: list[str]
+
+    def counted(self) -> Timings:
+        """The timings that are not stale: those that figures are made of."""
+        if not any(self.stale):
+            return self
+        keep = [timing for timing, key in enumerate(self.stale) if key is None]
+        place = {timing: new for new, timing in enumerate(keep)}
+
+        def kept(frame: pd.DataFrame) -> pd.DataFrame:
+            rows = frame[frame["timing"].isin(keep)].reset_index(drop=True)
+            return rows.assign(timing=rows["timing"].map(place).astype("int64"))
+
+        return replace(
+            self,
+            plan=self.plan.iloc[keep].reset_index(drop=True),
+            requests=kept(self.requests),
+            steps=kept(self.steps),
+            metadata=[self.metadata[timing] for timing in keep],
+            stale=[None] * len(keep),
+        )
 
 
 def load(plan: Sequence[Mapping]) -> Timings:
@@ -56,42 +81,44 @@ def load(plan: Sequence[Mapping]) -> Timings:
             repeat, path, steps, spec`.
 
     Raises:
-        BadTimings: some file is damaged, was measured under another spec, is short of rows,
-            tokens or times, or had another model or other prompts than those it is compared with.
+        BadTimings: some file is damaged, is that of another timing, is short of rows, tokens or
+            times, or had another model or other prompts than those it is compared with.
         ValueError: a timing is planned twice, or no planned timing exists.
     """
     keys = [tuple(entry[key] for key in KEYS) for entry in plan]
     if len(set(keys)) != len(keys):
         twice = sorted({key for key in keys if keys.count(key) > 1})
         raise ValueError(f"planned twice (engine, workload, slots, repeat): {twice}")
-    entries, metadata, missing, problems, requests, steps = [], [], [], [], [], []
+    entries, metadata, stale, missing, problems, requests, steps = ([] for _ in range(7))
     for entry in sorted(plan, key=table_order):
         try:
-            table, meta = _read(entry["path"], TIMING)
-            _require_spec(entry["spec"], meta)
+            table, meta = read(entry["path"], TIMING)
+            _require(identity_problem(entry["spec"], meta["spec"]))
         except FileNotFoundError:
             missing.append(entry["path"])
             continue
-        except _Unusable as error:
+        except Unusable as error:
             problems.append(Problem(entry["path"], entry["path"], str(error)))
             continue
         entries.append(entry)
         metadata.append(meta)
+        stale.append(stale_key(entry["spec"], meta))
         requests.append(table)
         table = None
         try:
-            table, step_meta = _read(entry["steps"], STEPS)
+            table, step_meta = read(entry["steps"], STEPS)
             _require_same_timing(meta, step_meta)
         except FileNotFoundError:
             missing.append(entry["steps"])
-        except _Unusable as error:
+        except Unusable as error:
             problems.append(Problem(entry["steps"], entry["path"], str(error)))
         steps.append(table)
     if not entries and not problems:
         raise ValueError(f"none of the {len(plan)} planned timings exists; run: snakemake -j1")
 
-    frame = _stack(requests, TIMING)
-    found = hash_problems(metadata)
+    frame = stack(requests, TIMING)
+    # Other prompts or another model are what a stale timing may well have.
+    found = hash_problems({i: meta for i, meta in enumerate(metadata) if stale[i] is None})
     found.update(row_problems(frame, metadata))
     for timing in sorted(found):
         path = entries[timing]["path"]
@@ -106,8 +133,9 @@ def load(plan: Sequence[Mapping]) -> Timings:
         # Text even where every value is null, so that frames and files keep their types.
         plan=columns.astype(dict.fromkeys(["baseline", "compare_with"], "str")),
         requests=frame,
-        steps=_stack(steps, STEPS),
+        steps=stack(steps, STEPS),
         metadata=metadata,
+        stale=stale,
         missing=missing,
     )
 
@@ -118,12 +146,17 @@ def table_order(entry: Mapping) -> tuple:
     return (entry["baseline"] is not None, *(entry[key] for key in KEYS))
 
 
-class _Unusable(ValueError):
+class Unusable(ValueError):
     """A file that exists and cannot be understood."""
 
 
-def _read(path: str, schema: pa.Schema) -> tuple[pa.Table, dict]:
-    """A file's rows in the given schema and its metadata."""
+def read(path: str, schema: pa.Schema) -> tuple[pa.Table, dict]:
+    """A file's rows in the given schema and its metadata.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        Unusable: there is one, and it cannot be understood; the text says why.
+    """
     try:
         # ParquetFile without threads: 0.15 ms for a file of this size, read_table takes four times
         # as long, and there may be ten thousand files.
@@ -135,45 +168,44 @@ def _read(path: str, schema: pa.Schema) -> tuple[pa.Table, dict]:
         raise
     except (pa.ArrowException, OSError) as error:
         reason = str(error).split("\n")[0]
-        raise _Unusable(f"it cannot be read, perhaps damaged ({reason})") from error
+        raise Unusable(f"it cannot be read, perhaps damaged ({reason})") from error
     try:
         meta = json.loads(raw[METADATA_KEY])
     except (KeyError, ValueError) as error:
-        raise _Unusable(f"its metadata is not that of a timing ({error!r})") from error
+        raise Unusable(f"its metadata is not that of a timing ({error!r})") from error
     absent = [key for key in METADATA if key not in meta]
     if absent:
-        raise _Unusable(f"its metadata lacks {', '.join(absent)}")
+        raise Unusable(f"its metadata lacks {', '.join(absent)}")
     absent = [name for name in schema.names if name not in table.column_names]
     if absent:
-        raise _Unusable(f"it lacks the columns {', '.join(absent)}")
+        raise Unusable(f"it lacks the columns {', '.join(absent)}")
     try:
         # A column of nulls has a type of its own, and a nullable count may be stored as float.
         table = table.select(schema.names).replace_schema_metadata(None).cast(schema)
     except pa.ArrowException as error:
-        raise _Unusable(f"a column has the wrong type ({error})") from error
+        raise Unusable(f"a column has the wrong type ({error})") from error
     if table.num_rows == 0:
-        raise _Unusable("it holds no rows")
+        raise Unusable("it holds no rows")
     return table, meta
 
 
-def _require_spec(planned: dict, meta: Mapping) -> None:
-    what = spec_problem(planned, meta["spec"])
-    if what:
-        raise _Unusable(what)
+def _require(problem: str | None) -> None:
+    if problem:
+        raise Unusable(problem)
 
 
 def _require_same_timing(timing: Mapping, steps: Mapping) -> None:
     """Steps belong to the timing beside them: same spec, same attempt, same start."""
     if steps == timing:
         return
-    _require_spec(timing["spec"], steps)
+    _require(spec_problem(timing["spec"], steps["spec"]))
     for where, key in ((None, "attempt"), ("provenance", "started")):
         want, have = ((meta[where] if where else meta).get(key) for meta in (timing, steps))
         if want != have:
-            raise _Unusable(f"its {key} is {have}, that of the timing beside it is {want}")
+            raise Unusable(f"its {key} is {have}, that of the timing beside it is {want}")
 
 
-def _stack(tables: Sequence[pa.Table | None], schema: pa.Schema) -> pd.DataFrame:
+def stack(tables: Sequence[pa.Table | None], schema: pa.Schema) -> pd.DataFrame:
     """All rows below each other, with the column `timing` in front."""
     present = [table for table in tables if table is not None]
     whole = pa.concat_tables(present) if present else schema.empty_table()

@@ -4,7 +4,8 @@ R_w  = T(engine, w, s) / T(baseline, w, s), for the slots s that both were measu
 Q    = R_B / R_A: what mixed lengths add to the gain, an estimate and not a causal separation
 slots_ratio = T(engine, A, most slots) / T(engine, A, fewest slots)
 
-A repeat that lacks one of the cells has no ratio; the number of repeats n falls.
+A repeat that lacks one of the cells has no ratio; the number of repeats n falls. A ratio of
+timings from several sessions is marked: the machine may have changed between them.
 """
 
 from __future__ import annotations
@@ -16,27 +17,35 @@ import pandas as pd
 from fourcells.analysis import lesson
 from fourcells.analysis.load import Timings
 from fourcells.analysis.stats import geometric_mean
+from fourcells.analysis.verdicts import session
 
 COLUMNS = [
     "name", "engine", "baseline", "slots", "repeat", "value", "geometric_mean", "min", "max", "n",
-    "lesson",
+    "lesson", "crosses_sessions",
 ]  # fmt: skip
 _TYPES = {
     **dict.fromkeys(["name", "engine", "baseline"], "str"),
     **dict.fromkeys(["slots", "repeat", "n"], "int64"),
     **dict.fromkeys(["value", "geometric_mean", "min", "max", "lesson"], "float64"),
+    "crosses_sessions": "bool",
 }
 Series = dict[int, float]  # repeat -> value
+Cell = tuple[str, str, int]  # engine, workload, slots
 
 
 def ratios_table(timings: Timings, throughput: pd.DataFrame) -> pd.DataFrame:
     """One row per ratio and repeat; `geometric_mean`, `min`, `max`, `n` repeat over its rows.
 
     Order: engines by name, then slots, fewest first. `slots` of a slots_ratio is the greater
-    number, its `baseline` is null.
+    number, its `baseline` is null. `crosses_sessions`: the timings that this repeat's ratio is
+    made of are not all of one session.
     """
+    sessions = {
+        (row.engine, row.workload, row.slots, row.repeat): session(timings.metadata[row.Index])
+        for row in timings.plan.itertuples()
+    }
     rows = []
-    for name, engine, baseline, slots, values, reference in _ratios(timings.plan, throughput):
+    for name, engine, baseline, slots, of, values, reference in _ratios(timings.plan, throughput):
         if not values:
             continue
         measured = list(values.values())
@@ -51,7 +60,9 @@ def ratios_table(timings: Timings, throughput: pd.DataFrame) -> pd.DataFrame:
             "n": len(measured),
             "lesson": reference,
         }
-        rows += [same | {"repeat": repeat, "value": value} for repeat, value in values.items()]
+        for repeat, value in values.items():
+            several = len({sessions[*cell, repeat] for cell in of}) > 1
+            rows.append(same | {"repeat": repeat, "value": value, "crosses_sessions": several})
     return pd.DataFrame(rows, columns=COLUMNS).astype(_TYPES)
 
 
@@ -61,8 +72,9 @@ def divide(above: Series, below: Series) -> Series:
 
 
 def _ratios(plan: pd.DataFrame, throughput: pd.DataFrame) -> Iterator[tuple]:
-    """(name, engine, baseline, slots, values, the lesson's figure) of every ratio."""
-    cells: dict[tuple[str, str, int], Series] = {}
+    """(name, engine, baseline, slots, cells it is made of, values, the lesson's figure) of every
+    ratio."""
+    cells: dict[Cell, Series] = {}
     columns = ["engine", "workload", "slots", "repeat", "tok_s"]
     for engine, workload, slots, repeat, tok_s in throughput[columns].itertuples(index=False):
         cells.setdefault((engine, workload, slots), {})[repeat] = tok_s
@@ -82,20 +94,23 @@ def _ratios(plan: pd.DataFrame, throughput: pd.DataFrame) -> Iterator[tuple]:
                 w: divide(cells.get((engine, w, slots), {}), cells.get((baseline, w, slots), {}))
                 for w in workloads
             }
-            found = {f"R_{w}": values for w, values in gains.items()}
-            for w, of in compare_with.items():
+            made = {w: [(engine, w, slots), (baseline, w, slots)] for w in workloads}
+            found = {f"R_{w}": (made[w], values) for w, values in gains.items()}
+            for w, other in compare_with.items():
                 # The usual pair has the plain name; a further mixed workload names itself.
                 name = "Q" if w == "B" else f"Q_{w}"
-                found[name] = divide(gains[w], gains.get(of, {}))
-            for name, values in found.items():
-                yield name, engine, baseline, slots, values, known.get(name)
+                pairs = made[w] + made.get(other, [])
+                found[name] = (pairs, divide(gains[w], gains.get(other, {})))
+            for name, (of, values) in found.items():
+                yield name, engine, baseline, slots, of, values, known.get(name)
 
     for engine in engines.index:
         slots = sorted(s for e, w, s in cells if (e, w) == (engine, "A"))
         if len(slots) < 2:
             continue
         few, many = slots[0], slots[-1]
-        values = divide(cells[engine, "A", many], cells[engine, "A", few])
+        of = [(engine, "A", many), (engine, "A", few)]
+        values = divide(*(cells[cell] for cell in of))
         ends = [lesson.cell(*like[engine], s) for s in (few, many)]
         reference = figures["slots_ratio"] if ends == ["vllm_16", "vllm_256"] else None
-        yield "slots_ratio", engine, None, many, values, reference
+        yield "slots_ratio", engine, None, many, of, values, reference

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fourcells.analysis.load import KEYS, REQUEST_SCHEMA, Timings
+from fourcells.analysis.load import KEYS, Timings
+from fourcells.schema import TIMING
 
 
 def requests_table(timings: Timings) -> pd.DataFrame:
-    """One row per request: the keys of its timing, all columns of the timing, and latencies.
+    """One row per request: the keys of its timing, all columns of the timing, and latencies;
+    `stale_key` as in the table of timings.
 
     Seconds: `ttft_s` first token - arrival, `service_ttft_s` first token - admission (a queue
     does not count), `e2e_produced_s` own last token - arrival, `e2e_returned_s` handed to the
@@ -23,4 +25,5 @@ def requests_table(timings: Timings) -> pd.DataFrame:
     gaps = table["produced_tokens"] - 1
     table["tpot_s"] = (table["finished_s"] - first) / gaps.where(gaps > 0)
     latencies = ["ttft_s", "service_ttft_s", "e2e_produced_s", "e2e_returned_s", "tpot_s"]
-    return table[[*KEYS, *REQUEST_SCHEMA.names, *latencies]]
+    table["stale_key"] = table["timing"].map(dict(enumerate(timings.stale))).astype("str")
+    return table[[*KEYS, *TIMING.names, *latencies, "stale_key"]]

@@ -13,34 +13,48 @@ import pandas as pd
 from fourcells.analysis import lesson
 from fourcells.analysis.load import Timings
 from fourcells.analysis.stats import geometric_mean, t_interval
+from fourcells.analysis.trust import publishable
+from fourcells.analysis.verdicts import moment, started
 
 RATIOS = ("R_A", "R_B", "Q", "slots_ratio")
 MACHINE = ("cpu", "cores", "memory_gib", "gpu", "driver", "threads")
 
 
 def summarise(
-    timings: Timings, throughput: pd.DataFrame, ratios: pd.DataFrame, kv: pd.DataFrame
+    timings: Timings,
+    verdicts: Sequence[Sequence[str]],
+    tables: Mapping[str, pd.DataFrame],
+    found: Mapping,
 ) -> dict:
-    """The summary of the tables of the same names.
+    """The summary of the tables.
 
-    Keys: `cells, ratios, controls, kv, machine, measured, applied, publishable`. Rates in tokens
-    per second, times as ISO 8601 in UTC. `low` and `high` are a 95 % t interval on logs over the
-    repeats, null for one repeat.
+    Args:
+        timings: all of them, the stale too.
+        verdicts: as `verdicts.judge` gives them.
+        tables: by name.
+        found: as `trust.trust` gives it.
+
+    Keys: `cells, ratios, controls, kv, machine, measured, applied, trust, publishable`. Rates in
+    tokens per second, times as ISO 8601 in UTC. `low` and `high` are a 95 % t interval on logs
+    over the repeats, null for one repeat.
     """
-    main = _main_ratios(ratios)
+    main = _main_ratios(tables["ratios"])
+    # Where every timing is stale, they still tell what was measured on what.
+    known = timings.counted() if None in timings.stale else timings
     return plain(
         {
-            "cells": _cells(timings, throughput),
+            "cells": _cells(timings, verdicts, tables["throughput"]),
             "ratios": {name: _ratio(name, main[name]) for name in RATIOS},
             "controls": [],
             "kv": {
                 source: dict(zip(rows["quantity"], rows["value"], strict=True))
-                for source, rows in kv.groupby("source", sort=False)
+                for source, rows in tables["kv"].groupby("source", sort=False)
             },
-            "machine": _machine(timings.metadata),
-            "measured": _measured(timings),
-            "applied": _applied(timings),
-            "publishable": _publishable(timings),
+            "machine": _machine(known.metadata),
+            "measured": _measured(known),
+            "applied": _applied(known),
+            "trust": found,
+            "publishable": publishable(timings, verdicts, found),
         }
     )
 
@@ -58,14 +72,14 @@ def plain(value):
     return value
 
 
-def _cells(timings: Timings, throughput: pd.DataFrame) -> list[dict]:
-    """One object per cell with at least one repeat, in the tables' order."""
-    verdicts = timings.plan[["engine", "workload", "slots"]].assign(
-        verdict=[meta["verdict"] for meta in timings.metadata]
-    )
-    verdicts = verdicts.groupby(["engine", "workload", "slots"])["verdict"].agg(
-        lambda lists: sorted(set().union(*lists))
-    )
+def _cells(
+    timings: Timings, verdicts: Sequence[Sequence[str]], throughput: pd.DataFrame
+) -> list[dict]:
+    """One object per cell with at least one repeat that counts, in the tables' order."""
+    words: dict[tuple, set[str]] = {}
+    cells = timings.plan[["engine", "workload", "slots"]].itertuples(index=False, name=None)
+    for cell, verdict in zip(cells, verdicts, strict=True):
+        words.setdefault(cell, set()).update(verdict)
     cells = []
     for key, rows in throughput.groupby(["engine", "workload", "slots"], sort=False):
         engine, workload, slots = key
@@ -85,7 +99,7 @@ def _cells(timings: Timings, throughput: pd.DataFrame) -> list[dict]:
                 "spread": max(rates) / min(rates) - 1 if several else None,
                 "min": min(rates),
                 "max": max(rates),
-                "verdicts": verdicts[key],
+                "verdicts": sorted(words[key]),
             }
         )
     return cells
@@ -129,6 +143,7 @@ def _ratio(name: str, rows: pd.DataFrame) -> dict:
         "max": max(measured, default=None),
         "n": len(measured),
         "per_repeat": values,
+        "crosses_sessions": rows["repeat"][rows["crosses_sessions"]].tolist(),
         "lesson": lesson.ratios()[name],
         **{k: rows[k].iloc[0] if measured else None for k in ("engine", "baseline", "slots")},
     }
@@ -152,7 +167,7 @@ def _measured(timings: Timings) -> dict:
             known = versions.setdefault(package, [])
             if version is not None and version not in known:
                 known.append(version)
-    starts = [s for s in (_started(meta) for meta in timings.metadata) if s]
+    starts = [s for s in (started(meta) for meta in timings.metadata) if s]
     ends = [e for e in (_ended(meta) for meta in timings.metadata) if e]
     return {
         "scale": spec.get("scale"),
@@ -181,14 +196,11 @@ def _applied(timings: Timings) -> dict:
     return applied
 
 
-def _started(meta: Mapping) -> datetime | None:
-    text = meta["provenance"].get("started")
-    return datetime.fromisoformat(text) if text else None
-
-
 def _ended(meta: Mapping) -> datetime | None:
-    """Start plus load, warm-up and windows: the end itself is not stored."""
-    start, provenance = _started(meta), meta["provenance"]
+    """The stored end, else start plus load, warm-up and windows."""
+    start, provenance = started(meta), meta["provenance"]
+    if provenance.get("ended"):
+        return moment(provenance["ended"])
     spent = [
         provenance.get("load_s"),
         provenance.get("warmup_s"),
@@ -200,30 +212,3 @@ def _ended(meta: Mapping) -> datetime | None:
 def _distinct(metadata: Sequence[Mapping], key: str) -> list:
     """The different values of a key of the provenance, in order of appearance."""
     return list(dict.fromkeys(m["provenance"].get(key) for m in metadata))
-
-
-def _publishable(timings: Timings) -> dict:
-    """Whether the numbers may stand as a published result, and every reason against it."""
-    metadata = timings.metadata
-    reasons = []
-    if timings.missing:
-        reasons.append(f"planned files missing: {len(timings.missing)}")
-    flagged = sum(meta["verdict"] != ["clean"] for meta in metadata)
-    if flagged:
-        reasons.append(f"timings not clean: {flagged} of {len(metadata)}")
-    if timings.plan["repeat"].nunique() < 2:
-        reasons.append("one repeat: nothing says how far it would differ the next time")
-    if len(_distinct(metadata, "session")) > 1:
-        reasons.append("timings of several sessions are mixed")
-    if len(_distinct(metadata, "host")) > 1:
-        reasons.append("timings of several machines are mixed")
-    git = [meta["provenance"].get("git") or {} for meta in metadata]
-    if len({g.get("commit") for g in git}) > 1:
-        reasons.append("timings of several commits are mixed")
-    if any(g.get("commit") is None for g in git):
-        reasons.append("the commit is not known")
-    if any(g.get("dirty") for g in git):
-        reasons.append("measured from a checkout with changes that were not committed")
-    if any(meta.get("witness") is None for meta in metadata):
-        reasons.append("nothing watched what else the machine did")
-    return {"value": not reasons, "reasons": reasons}

@@ -13,15 +13,23 @@ from fourcells.report.numbers import is_missing
 
 COLUMNS = {
     "timings": "engine backend workload slots repeat sample started session host verdict window_s"
-    " tokens tok_s steps rows useful_rows load_s warmup_s git_commit dirty version attempt",
+    " tokens tok_s steps rows useful_rows load_s warmup_s git_commit dirty version attempt reason"
+    " stale_key foreign_cpu_s foreign_cpu_share steal_s steal_share pressure_s"
+    " involuntary_switches run_queue_max quota_stops swapped_bytes witness_cost_s"
+    " sm_clock_mhz_min sm_clock_mhz_max temperature_c_max power_w_max throttled"
+    " foreign_gpu_processes python_mloops_before python_mloops_after matmul_gflops_before"
+    " matmul_gflops_after",
     "throughput": "engine slots workload repeat window_s tokens tok_s compare_with loss_when_mixed"
     " lesson_tok_s lesson_loss",
-    "ratios": "name engine baseline slots repeat value geometric_mean min max n lesson",
+    "ratios": "name engine baseline slots repeat value geometric_mean min max n lesson"
+    " crosses_sessions",
     "latency": "engine workload slots repeat output_tokens n ttft_s service_ttft_s"
     " e2e_produced_s e2e_returned_s lesson_ttft_s lesson_e2e_s",
     "idle": "engine workload slots repeat admission steps rows useful_rows idle_rows idle_slots"
     " computed_steps computed_idle_rows computed_idle_slots lesson_idle",
     "kv": "source quantity value unit formula",
+    "attempts": "engine workload slots repeat attempt started session verdict reason tok_s window_s"
+    " counts stale_key problem",
 }
 
 
@@ -35,11 +43,16 @@ class Data:
     latency: pd.DataFrame
     idle: pd.DataFrame
     kv: pd.DataFrame
+    attempts: pd.DataFrame
     summary: dict
 
     @property
     def measured(self) -> dict:
         return self.summary.get("measured") or {}
+
+    def trust(self, kind: str) -> list[dict]:
+        """What the summary says against the timings, of one kind; empty if there is nothing."""
+        return (self.summary.get("trust") or {}).get(kind) or []
 
     def summary_cell(self, engine: str, workload: str, slots: int) -> dict:
         """The summary's entry of one cell, empty when it has none."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from fourcells.report import numbers as n
 from fourcells.report.data import Data, summary_ratio
 from fourcells.report.grid import (
@@ -105,7 +108,8 @@ def ratios(data: Data) -> Grid:
     rows = []
     keys = ["engine", "slots", "name", "baseline"]
     for (engine, slots, name, baseline), part in groups(data.ratios, keys):
-        by_repeat = part.set_index("repeat").value
+        by_repeat = part.set_index("repeat")
+        crossing = by_repeat.crosses_sessions.eq(True)
         single = n.is_missing(first(part.n)) or int(first(part.n)) == 1
         ends = (
             [text(LABELS["one_repeat"])] * 2
@@ -117,12 +121,12 @@ def ratios(data: Data) -> Grid:
                 text(name),
                 text(ratio_meaning(data, name, engine, baseline)),
                 figure(slots, n.integer),
-                figure(first(part.geometric_mean), n.ratio),
+                figure(first(part.geometric_mean), _marked(crossing.any())),
                 *ends,
                 figure(first(part.n), n.integer),
                 interval(summary_ratio(data, part), n.ratio),
                 figure(first(part.lesson), n.ratio),
-                *(figure(by_repeat.get(r), n.ratio) for r in repeats),
+                *(figure(by_repeat.value.get(r), _marked(crossing.get(r))) for r in repeats),
             ]
         )
     heads = columns("name:ratio", "text:meaning", "slots", "geometric_mean", "min", "max", "n")
@@ -131,7 +135,15 @@ def ratios(data: Data) -> Grid:
     at = [column.label for column in heads].index(LABELS["interval"])
     given = sum(row[at].text != n.MISSING for row in rows)
     note = EN["ratios_note"] if 0 < given < len(rows) else ""
-    return drop_spread(Grid(EN["ratios_caption"], heads, rows, note, name="ratios"))
+    grid = drop_spread(Grid(EN["ratios_caption"], heads, rows, note, name="ratios"))
+    if data.ratios.crosses_sessions.eq(True).any():
+        grid = replace(grid, note=f"{grid.note} {EN['crossing_mark']}".strip())
+    return grid
+
+
+def _marked(mark: object) -> Callable[[object], str]:
+    """How a ratio is written: with a dagger if it is made of timings of several sessions."""
+    return (lambda value: f"{n.ratio(value)}\u2009\u2020") if mark else n.ratio
 
 
 def idle(data: Data) -> Grid:

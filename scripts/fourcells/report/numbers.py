@@ -59,6 +59,16 @@ def seconds(value: object) -> str:
     return number(value, 3 if abs(float(value)) < 0.1 and float(value) != 0 else 2)
 
 
+def cpu_seconds(value: object) -> str:
+    """Seconds as the kernel counts them, in hundredths: 0.01 -> '0.01'."""
+    return number(value, 2)
+
+
+def fine_seconds(value: object) -> str:
+    """Seconds of something very short: 0.0034 -> '0.0034'."""
+    return number(value, 4)
+
+
 def size(value: object) -> str:
     """Bytes in the largest binary unit that leaves at least 1: 28672 -> '28.00 KiB'."""
     if is_missing(value):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import jinja2
 from markupsafe import Markup
 
-from fourcells.analysis import lesson
-from fourcells.report import answer, figures, grids, setting
+from fourcells.analysis import commands, lesson
+from fourcells.report import answer, figures, grids, history, setting, timings
 from fourcells.report.data import Data
 from fourcells.report.grid import Grid
+from fourcells.report.history import Commands
+from fourcells.report.notices import notices
 from fourcells.report.slots_picture import slots_picture
 from fourcells.report.texts import EN
 from fourcells.report.words import GLOSSARY, LABELS
@@ -31,7 +32,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """One section. `blocks` are grids, figures and plain paragraphs (str), in reading order."""
+    """One section. `blocks` are grids, figures, commands and plain paragraphs (str), in reading
+    order."""
 
     name: str
     head: str
@@ -51,6 +53,7 @@ def render(data: Data) -> str:
     )
     environment.tests["grid"] = lambda block: isinstance(block, Grid)
     environment.tests["figure"] = lambda block: isinstance(block, Figure)
+    environment.tests["commands"] = lambda block: isinstance(block, Commands)
     return environment.get_template("template.html.j2").render(
         t=EN,
         labels=LABELS,
@@ -59,53 +62,25 @@ def render(data: Data) -> str:
         sections=sections(data),
         glossary=GLOSSARY,
         commands={
-            "all": setting.MEASURE,
-            "one": setting.PATTERN,
-            "again": setting.again_commands(data),
+            "all": commands.MEASURE,
+            "one": f"{commands.AGAIN} results/timings/ENGINE/WORKLOAD/slotsN/R.parquet",
+            "again": timings.again_commands(data),
         },
     )
 
 
-def notices(data: Data) -> list[tuple[str, list[str], bool]]:
-    """(sentence, list below it, whether the list holds commands): what limits this run."""
-    made = []
-    measured = data.measured
-    if not measured.get("lesson_scale"):
-        model = measured.get("model")
-        name = model.get("name") if isinstance(model, dict) else model
-        random = "random" in str(measured.get("weights"))
-        made.append(
-            (
-                EN["not_lesson"].format(
-                    scale=setting.written(measured.get("scale")),
-                    model=setting.written(name),
-                    weights=EN["random_weights"] if random else "",
-                    dtype=setting.written(measured.get("dtype")),
-                    device=setting.written(measured.get("device")),
-                ),
-                [],
-                False,
-            )
-        )
-    missing = setting.missing_commands(data)
-    if missing:
-        made.append((EN["missing"].format(n=len(missing)), missing, True))
-    unclean = setting.unclean(data)
-    if len(unclean):
-        kinds = Counter(w for v in unclean.verdict for w in setting.verdicts(v) or ["none"])
-        words = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
-        keys = ["engine", "workload", "slots", "repeat"]
-        total = len(data.timings.drop_duplicates(keys))
-        made.append((EN["not_clean"].format(n=len(unclean), total=total, kinds=words), [], False))
-    publishable = data.summary.get("publishable") or {}
-    if publishable.get("value") is False:
-        made.append((EN["not_publishable"], [str(r) for r in publishable["reasons"]], False))
-    return made
-
-
 def sections(data: Data) -> list[Section]:
-    """The lesson's sections 1, 3, 4 and 6, then machine and timings."""
-    return [_slots(), _throughput(data), _ratios(data), _latency(data), _kv(data), _machine(data)]
+    """The lesson's sections 1, 3, 4 and 6, then machine, timings and their history."""
+    return [
+        _slots(),
+        _throughput(data),
+        _ratios(data),
+        _latency(data),
+        _kv(data),
+        _machine(data),
+        _timings(data),
+        _history(data),
+    ]
 
 
 def _or_reason(block: Grid | None, what: str, why: str) -> Grid | str:
@@ -133,7 +108,8 @@ def _throughput(data: Data) -> Section:
 
 
 def _ratios(data: Data) -> Section:
-    blocks = [_or_reason(grids.ratios(data), EN["ratios_head"], "why_no_ratio")]
+    blocks: list = [_or_reason(grids.ratios(data), EN["ratios_head"], "why_no_ratio")]
+    blocks += history.crossing(data)
     names = set(data.ratios["name"])
     if names and "Q" not in names:
         blocks.append(EN["absent"].format(what="Q", why=EN["why_no_q"]))
@@ -168,6 +144,21 @@ def _kv(data: Data) -> Section:
 def _machine(data: Data) -> Section:
     blocks: list = [setting.settings(data), setting.machine(data)]
     applied = _or_reason(setting.applied(data), EN["applied_caption"], "applied_missing")
-    blocks += [applied, EN["timings_intro"]]
-    blocks.append(_or_reason(setting.timings(data), EN["timings_head"], "why_no_table"))
+    blocks.append(applied)
     return Section("machine", EN["machine_head"], "", "", blocks)
+
+
+def _timings(data: Data) -> Section:
+    blocks = [
+        _or_reason(timings.timings(data), EN["timings_head"], "why_no_table"),
+        _or_reason(timings.witness(data), EN["witness_caption"], "why_no_witness"),
+    ]
+    return Section("timings", EN["timings_head"], "", EN["timings_intro"], blocks)
+
+
+def _history(data: Data) -> Section:
+    grid = history.attempts(data)
+    if grid is None:
+        return Section("history", EN["history_head"], "", EN["measured_once"])
+    blocks = [*history.one_way(data), *history.without_reason(data), grid]
+    return Section("history", EN["history_head"], "", EN["history_intro"], blocks)

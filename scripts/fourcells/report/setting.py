@@ -1,22 +1,14 @@
-"""What was measured on what: settings, machine, options applied, every timing, the commands."""
+"""What was measured on what: settings, machine, options applied."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
-
-import pandas as pd
 
 from fourcells.report import numbers as n
 from fourcells.report.data import Data
-from fourcells.report.grid import Cell, Column, Grid, columns, drop, figure, text
+from fourcells.report.grid import Column, Grid, columns, text
 from fourcells.report.texts import EN
 from fourcells.report.words import FACT_NAMES, LABELS
-
-MEASURE = "snakemake -j1 --use-conda"
-AGAIN = f"{MEASURE} --forcerun"
-PATTERN = f"{AGAIN} results/timings/ENGINE/WORKLOAD/slotsN/R.parquet"
 
 
 def written(value: object) -> str:
@@ -79,86 +71,3 @@ def applied(data: Data) -> Grid:
     ]
     heads = columns("name:setting") + [Column(cell, "text") for cell in by_cell]
     return Grid(EN["applied_caption"], heads, rows)
-
-
-def ordered(data: Data) -> pd.DataFrame:
-    """The timings in the order they ran."""
-    frame = data.timings
-    moments = pd.to_datetime(frame.started, utc=True, errors="coerce", format="ISO8601")
-    return frame.assign(moment=moments).sort_values(["moment", "sample"], kind="stable")
-
-
-def timings(data: Data) -> Grid:
-    """Every window in the order it ran, its verdict beside it."""
-    rows = []
-    for order, row in enumerate(ordered(data).itertuples(), start=1):
-        commit = text(row.git_commit).text[:10] + (" *" if row.dirty is True else "")
-        rows.append(
-            [
-                Cell(str(order)),
-                text(n.date(row.started).removesuffix(" UTC")),
-                text(row.engine),
-                text(row.workload),
-                figure(row.slots, n.integer),
-                figure(row.repeat, n.integer),
-                figure(row.sample, n.integer),
-                figure(row.window_s, n.seconds),
-                figure(row.tok_s, n.rate),
-                text(", ".join(verdicts(row.verdict))),
-                figure(row.load_s, n.seconds),
-                figure(row.warmup_s, n.seconds),
-                figure(row.attempt, n.integer),
-                text(commit),
-            ]
-        )
-    heads = columns("name:order", "text:started", "text:engine", "text:workload", "slots")
-    heads += columns("repeat", "sample", "window_s", "tok_s", "text:verdict", "load_s")
-    heads += columns("warmup_s", "attempt", "text:commit")
-    grid = Grid(EN["timings_caption"], heads, rows, EN["timings_note"], "timings")
-    one_sample = data.timings["sample"].nunique() < 2
-    return drop(grid, [LABELS["sample"]]) if one_sample else grid
-
-
-def verdicts(value: object) -> list[str]:
-    """The words of a verdict, stored as a list or joined by commas; none is not clean."""
-    if isinstance(value, str):
-        return [word.strip() for word in value.split(",") if word.strip()]
-    if value is None or isinstance(value, float):
-        return []
-    return [str(word) for word in value]
-
-
-def unclean(data: Data) -> pd.DataFrame:
-    """Timings whose verdict is anything but clean, one row each (not one per sample)."""
-    dirty = data.timings[[verdicts(v) != ["clean"] for v in data.timings.verdict]]
-    return dirty.drop_duplicates(["engine", "workload", "slots", "repeat"])
-
-
-def timing_path(row) -> str:
-    """Where the workflow keeps a timing, from its engine, workload, slots and repeat."""
-    folder = PurePosixPath("results/timings", str(row.engine), str(row.workload))
-    return str(folder / f"slots{int(row.slots)}" / f"{int(row.repeat)}.parquet")
-
-
-def command(path: str, again: bool = False) -> str:
-    """The shell command that makes one file, quoted."""
-    return f"{AGAIN if again else MEASURE} {shlex.quote(path)}"
-
-
-def again_commands(data: Data) -> list[str]:
-    return [command(timing_path(row), again=True) for row in unclean(data).itertuples()]
-
-
-def missing_commands(data: Data) -> list[str]:
-    """One command per planned timing that has no file.
-
-    Steps are written by the job that writes their timing, so a timing that is missing already
-    brings its steps back.
-    """
-    paths = [item if isinstance(item, str) else item.get("path") for item in _missing(data)]
-    kept = [p for p in paths if p and p.replace("/steps/", "/timings/", 1) not in {*paths} - {p}]
-    return [command(path) for path in kept]
-
-
-def _missing(data: Data) -> list:
-    return data.measured.get("missing") or []

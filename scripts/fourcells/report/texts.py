@@ -49,12 +49,22 @@ EN = {
     "list_and": " and ",
     "no_third": "Idle rows and the loss when mixed are not in the tables.",
     # notices
-    "not_lesson": "This is not the lesson's setting: scale {scale}, model {model}{weights}, "
+    "not_lesson": "This is not the lesson's setting: scale {scale}, model {model}, "
     "{dtype} on {device}. Ratios carry over in kind, not in size.",
-    "random_weights": " with random weights",
+    "random_weights": "Weights are random, of the model's true shape: speeds are true, texts mean "
+    "nothing.",
     "missing": "Not measured yet: {n} of the planned timings. The commands that make them:",
     "not_clean": "{n} of {total} timings carry a verdict other than clean ({kinds}). "
-    "They are counted above and marked in the table of timings.",
+    "Only timings of another spec are left out of the figures; the table of timings shows what "
+    "was seen.",
+    "stale": "Timings measured under another spec than the config asks for now: {n}. Each stands "
+    "in the table of timings and is part of no figure.",
+    "mixed": "Repeats {n} hold timings of several sessions. The machine may have changed between "
+    "them: their ratios are marked, with both calibrations and the commands, under Ratios.",
+    "mixed_one": "Repeat {n} holds timings of several sessions. The machine may have changed "
+    "between them: its ratios are marked, with both calibrations and the command, under Ratios.",
+    "elsewhere": "Some timings come from another host, or another version of their engine, than "
+    "those they are compared with:",
     "not_publishable": "Not to be published as a result:",
     # pictures of slots
     "slots_head": "Two ways to fill four slots",
@@ -87,10 +97,20 @@ EN = {
     "loss_caption": "Loss when mixed: throughput on the mixed workload against the uniform one, "
     "inside each repeat",
     "ratios_head": "Ratios",
-    "ratios_intro": "A ratio is formed inside one repeat, from timings of the same run; the "
+    "ratios_intro": "A ratio is formed inside one repeat, whose timings belong to one session; the "
     "estimate is the geometric mean over repeats.",
     "ratios_caption": "Ratios, repeat by repeat",
     "ratios_note": "Intervals are given for the engines that the answer speaks of.",
+    "crossing_mark": "\u2020 crosses sessions: one of its timings was measured at another time "
+    "than the rest of the repeat.",
+    "crossing_caption": "Calibration of the timings of another session, and of the rest of their "
+    "repeat",
+    "crossing_note": "Equal rates do not prove that the machine is the same; different ones prove "
+    "that it is not. Python: million passes of a loop per second. Matrix: GFLOP/s of a product.",
+    "calibration_units": "Python: million passes of a loop per second. Matrix: GFLOP/s of a "
+    "product.",
+    "crossing_commands": "Only a repeat that is measured as a whole is of one session again:",
+    "rest_of_repeat": "rest of repeat {repeat}, mean of {n}",
     "idle_head": "Idle share",
     "idle_caption": "Idle share: computed from the schedule beforehand, and measured from the "
     "steps that ran",
@@ -127,7 +147,28 @@ EN = {
     "timings_caption": "Timings",
     "applied_missing": "The summary names none.",
     "timings_note": "A star after the commit marks a checkout with uncommitted changes.",
-    "timings_intro": "Times in UTC. Loading and warm-up are outside the window.",
+    "timings_intro": "Times in UTC. Loading and warm-up are outside the window. Foreign CPU is "
+    "what all other processes took of the machine's CPU time during the window.",
+    "timing_name": "{cell}, repeat {repeat}",
+    "witness_caption": "Witness: what else the machine did during each window, and how fast it was "
+    "before and after",
+    "why_no_witness": "No timing carries one.",
+    "missing_sources": "Not told on this machine: {sources}.",
+    "some_timings": "; {n} of {total} timings",
+    # history
+    "history_head": "Measured more than once",
+    "history_intro": "Every attempt is kept. The last good one counts; the others stand beside it.",
+    "measured_once": "Every timing was measured once.",
+    "attempts_caption": "Attempts",
+    "attempts_note": "Difference: throughput of a superseded attempt against the one that counts.",
+    "attempt_name": "{timing} (attempt {n})",
+    "unusable": "never counted: {problem}",
+    "one_way_up": "All {timings} timings of {engine} that were measured again came out faster. "
+    "If only slow ones are repeated, the mean rises by itself: measure whole repeats again.",
+    "one_way_down": "All {timings} timings of {engine} that were measured again came out slower. "
+    "If only fast ones are repeated, the mean falls by itself: measure whole repeats again.",
+    "without_reason": "Measured again although the attempt before was clean, without a reason that "
+    "a verdict gives: {names}.",
     "reproduce_head": "Reproduce",
     "reproduce_all": "Measure what is missing and make this page:",
     "reproduce_one": "Measure one timing again; the page follows, and the earlier attempt is kept:",

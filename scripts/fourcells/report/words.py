@@ -63,7 +63,14 @@ GLOSSARY = [
     (
         "verdict",
         "Whether a timing is trustworthy; anything but clean names the reason, and nothing is "
-        "dropped in silence.",
+        "dropped in silence. contended: other processes used the machine. throttled: clocks were "
+        "held down. mixed_session: measured at another time than its repeat. stale_spec: measured "
+        "under another spec than today's.",
+    ),
+    (
+        "session",
+        "One machine state: host, boot and run of the workflow. Repeats may be of different "
+        "sessions, the timings of one repeat should not.",
     ),
     (
         "95 % interval",
@@ -121,11 +128,47 @@ LABELS = {
     "attempt": "attempt",
     "commit": "commit",
     "dirty": "uncommitted changes",
+    "timing": "timing",
+    "foreign_cpu_s": "foreign CPU, s",
+    "foreign_cpu_share": "foreign CPU",
+    "steal_s": "stolen, s",
+    "pressure_s": "waited for CPU, s",
+    "involuntary_switches": "pushed off a core",
+    "run_queue_max": "run queue",
+    "quota_stops": "quota stops",
+    "swapped_bytes": "swapped",
+    "foreign_gpu_processes": "foreign GPU processes",
+    "sm_clock_mhz_min": "SM clock min, MHz",
+    "sm_clock_mhz_max": "SM clock max, MHz",
+    "temperature_c_max": "GPU, \u00b0C",
+    "power_w_max": "GPU, W",
+    "throttled": "throttled",
+    "python_mloops_before": "Python before",
+    "python_mloops_after": "Python after",
+    "matmul_gflops_before": "matrix before",
+    "matmul_gflops_after": "matrix after",
+    "witness_cost_s": "witness cost, s",
+    "against_current": "difference",
+    "state": "state",
+    "reason": "reason",
+    "counts": "counts",
+    "superseded": "superseded",
     "setting": "setting",
     "value": "value",
     "one_repeat": "one repeat",
     "yes": "yes",
     "no": "no",
+}
+
+SOURCES = {
+    "steal_s": "stolen CPU time",
+    "pressure_s": "time waited for a CPU",
+    "involuntary_switches": "involuntary switches",
+    "quota_stops": "stops by a CPU quota",
+    "swapped_bytes": "swapping",
+    "run_queue_max": "the run queue",
+    "frequency_mhz_min": "CPU frequency",
+    "gpu": "GPU clocks, heat and processes",
 }
 
 KV_NAMES = {
