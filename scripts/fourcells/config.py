@@ -228,7 +228,7 @@ def spec(config: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
         "model": model_spec(config),
         "seed": config["seed"],
         "samples": setting(config, "samples"),
-        "threads": setting(config, "threads"),
+        "threads": engine.get("threads", setting(config, "threads")),
         "protocol": PROTOCOL,
     }
 

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pyarrow.parquet as pq
 import pytest
@@ -42,6 +42,10 @@ def test_timings_are_made_one_by_one_in_the_planned_order(workflow, jobs):
     for (_, end, _), (start, _, _) in itertools.pairwise(made):
         assert end <= start
     assert len({provenance(file)["session"] for _, _, file in made}) == 1
+    # nothing else runs beside a measurement
+    for other in ("plan.json", "summary.json"):
+        written = datetime.fromtimestamp((workflow.folder / "results" / other).stat().st_mtime, UTC)
+        assert not any(start < written < end for start, end, _ in made)
     # every repeat has all cells, and not in the same order
     orders = [
         [(t["engine"], t["workload"]) for t in plan if t["repeat"] == repeat] for repeat in (1, 2)

@@ -266,6 +266,14 @@ def test_top_of_the_config_wins_over_the_scale(config):
     assert settings.setting(config, "threads") == 3
 
 
+def test_threads_of_one_engine_are_its_own(config):
+    before = specs(config)
+    config["engines"]["static"]["threads"] = 2
+    after = specs(config)
+    assert changed(before, after) == {path for path in before if path.startswith("static/")}
+    assert {after[path]["threads"] for path in after if path.startswith("static/")} == {2}
+
+
 # --- identity: which edits measure anew
 
 
