@@ -1,10 +1,14 @@
 # Four Cells. `make` alone lists the targets.
 #   JOBS=1              jobs at a time; measurements never overlap, whatever this says
 #   CONFIG="key=value"  passed to Snakemake's --config
-#   ARGS="..."          passed to Snakemake (report), pytest (test, test-fast) or the benchmark
+#   ARGS="..."          passed to Snakemake (report, precise), pytest (test, test-fast) or the benchmark
+#   TARGET=0.05 MAX_REPEATS=20 MAX_MINUTES=60   when precise stops: half-width of Q's interval, limits
 #   PYTHON=python3      the Python (3.11 to 3.13) that .venv is made from
 #   PYTORCH_INDEX=...   where pip finds PyTorch's CPU builds, if its own settings do not say
 
+TARGET ?= 0.05
+MAX_REPEATS ?= 20
+MAX_MINUTES ?= 60
 PYTHON ?= python3
 JOBS ?= 1
 CONFIG ?=
@@ -16,11 +20,11 @@ STAMP := $(VENV)/.setup-done
 IN_VENV = PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup report contended test test-fast bench lint lock clean-venv
+.PHONY: help setup report precise contended test test-fast bench lint lock clean-venv
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
-	@sed -n '2,6s/^#//p' Makefile
+	@sed -n '2,7s/^#//p' Makefile
 
 setup: $(STAMP) ## make .venv with everything in it (a few minutes, 2.5 GB)
 
@@ -35,6 +39,10 @@ $(STAMP): envs/make.lock.txt envs/install.sh
 
 report: setup ## measure what is missing and write results/report.html
 	$(IN_VENV) snakemake -j$(JOBS) $(if $(CONFIG),--config $(CONFIG)) $(ARGS)
+
+precise: setup ## add repeats until the interval of Q is narrow enough, or a limit is reached
+	@$(IN_VENV) python scripts/precise.py -j$(JOBS) --target $(TARGET) --max-repeats $(MAX_REPEATS) \
+	  --max-minutes $(MAX_MINUTES) $(if $(CONFIG),--config $(CONFIG)) $(if $(ARGS),-- $(ARGS))
 
 contended: setup ## list the timings that are not clean, with the commands that measure them again
 	@$(IN_VENV) python scripts/contended.py $(ARGS)

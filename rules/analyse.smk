@@ -1,4 +1,7 @@
-TABLES = ["requests", "timings", "throughput", "ratios", "latency", "idle", "kv", "attempts"]
+TABLES = [
+    *("requests", "timings", "throughput", "noise", "ratios", "controls", "variance"),
+    *("latency", "idle", "kv", "attempts"),
+]
 
 
 rule plan:

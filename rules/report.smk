@@ -5,6 +5,7 @@ rule report:
             "analysis/commands.py",
             "analysis/lesson.py",
             "analysis/lesson.yaml",
+            "analysis/stats.py",
             "schedule.py",
         ),
         expand("results/tables/{table}.parquet", table=TABLES),

@@ -16,16 +16,20 @@ from pathlib import Path
 import pandas as pd
 
 from fourcells.analysis.attempts import attempts_table
+from fourcells.analysis.controls import controls_table
 from fourcells.analysis.idle import idle_table
 from fourcells.analysis.kv import kv_table
 from fourcells.analysis.latency import latency_table
 from fourcells.analysis.load import Timings, load
+from fourcells.analysis.noise import noise_table
+from fourcells.analysis.pairs import all_ratios
 from fourcells.analysis.ratios import ratios_table
 from fourcells.analysis.requests import requests_table
 from fourcells.analysis.summary import summarise
 from fourcells.analysis.throughput import throughput_table
 from fourcells.analysis.timings import timings_table
 from fourcells.analysis.trust import trust
+from fourcells.analysis.variance import variance_table
 from fourcells.analysis.verdicts import judge
 from fourcells.verdict import THRESHOLDS
 
@@ -44,12 +48,17 @@ def make_tables(
     counted = timings.counted()
     requests = requests_table(timings)
     throughput = throughput_table(counted)
+    latency = latency_table(counted, requests)
+    ratios = all_ratios(counted, throughput, latency)
     tables = {
         "requests": requests,
         "timings": timings_table(timings, verdicts),
         "throughput": throughput,
-        "ratios": ratios_table(counted, throughput),
-        "latency": latency_table(counted, requests),
+        "noise": noise_table(counted, throughput),
+        "ratios": ratios_table(counted, ratios),
+        "controls": controls_table(counted, throughput),
+        "variance": variance_table(counted),
+        "latency": latency,
         "idle": idle_table(counted),
         "kv": kv_table(counted),
         "attempts": attempts_table(plan, timings, verdicts, thresholds),
@@ -58,7 +67,7 @@ def make_tables(
     for entry in plan:
         blocks.setdefault(entry["repeat"], []).append(entry["path"])
     found = trust(timings, verdicts, blocks, tables["attempts"])
-    return tables, summarise(timings, verdicts, tables, found)
+    return tables, summarise(timings, verdicts, tables, found, ratios)
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:

@@ -125,7 +125,7 @@ def test_only_the_chosen_scale_must_hold_the_lengths(config, schema):
         ("engines/vllm/backend", None, "engines.vllm: missing 'backend'", ""),
         ("scale", "huge", "scale: 'huge'", "one of: smoke, demo, lesson"),
         ("slotz", [1], "top level: unknown key 'slotz'", "scale, language, seed, repeats"),
-        ("engines/vllm/slotz", [1], "engines.vllm: unknown key 'slotz'", "slots, workloads"),
+        ("engines/vllm/slotz", [1], "engines.vllm: unknown key 'slotz'", "slots, threads, workloads"),
         ("engines/vllm/options", {"blocks": 3}, "engines.vllm.options: unknown key", "block_size"),
         ("engines/static/options/block_size", 32, "engines.static.options: unknown", "admission"),
         (
@@ -269,9 +269,10 @@ def test_top_of_the_config_wins_over_the_scale(config):
 def test_threads_of_one_engine_are_its_own(config):
     before = specs(config)
     config["engines"]["static"]["threads"] = 2
-    after = specs(config)
-    assert changed(before, after) == {path for path in before if path.startswith("static/")}
-    assert {after[path]["threads"] for path in after if path.startswith("static/")} == {2}
+    for cell in settings.cells(config):
+        spec = settings.spec(config, cell)
+        assert spec["threads"] == (2 if cell.engine == "static" else 1)
+        assert (canonical(spec) != before[cell]) == (cell.engine == "static")
 
 
 # --- identity: which edits measure anew

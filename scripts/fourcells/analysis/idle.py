@@ -34,7 +34,7 @@ def idle_table(timings: Timings) -> pd.DataFrame:
     table = timings.plan.join(sums, how="inner")
     table["idle_rows"] = 1 - table["useful_rows"] / table["rows"]
     table["idle_slots"] = 1 - table["useful_rows"] / (table["slots"] * table["steps"])
-    lengths = _lengths(timings)
+    lengths = lengths_of(timings)
     computed = pd.DataFrame(
         [_computed(lengths[row.Index], row.slots, row.admission) for row in table.itertuples()],
         index=table.index,
@@ -58,7 +58,7 @@ def idle_table(timings: Timings) -> pd.DataFrame:
     return table[COLUMNS].reset_index(drop=True)
 
 
-def _lengths(timings: Timings) -> list[tuple[int, ...] | None]:
+def lengths_of(timings: Timings) -> list[tuple[int, ...] | None]:
     """Output tokens per request of each timing, in order; None when some request came later."""
     first = timings.requests[timings.requests["sample"] == timings.requests["sample"].min()]
     first = first.sort_values(["timing", "request"], kind="stable")

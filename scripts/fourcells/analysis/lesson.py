@@ -123,6 +123,16 @@ def static_runs_apart() -> float:
     return 1 - min(runs) / max(runs)
 
 
+def runs_apart(cell_name: str | None, workload: str) -> tuple[float, float] | None:
+    """1 - min/max over the lesson's two runs, from and to; None where it tells none."""
+    if cell_name is None or workload != "B":
+        return None
+    if cell_name.startswith("static"):
+        return static_runs_apart(), static_runs_apart()
+    low, high = figures()["vllm_b_runs_apart"]
+    return low, high
+
+
 def reserved_idle() -> float:
     """Share of a region reserved by maximum length that one short request leaves idle."""
     given = figures()["reservation"]

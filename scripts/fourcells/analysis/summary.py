@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 from statistics import fmean, stdev
 
 import pandas as pd
 
 from fourcells.analysis import lesson
+from fourcells.analysis.claim import lesson_claim
+from fourcells.analysis.limits import minutes_per_repeat, summary_limits, unclean_timings
 from fourcells.analysis.load import Timings
-from fourcells.analysis.stats import geometric_mean, t_interval
+from fourcells.analysis.pairs import Ratio
+from fourcells.analysis.ratios import POOLED
+from fourcells.analysis.stats import t_interval
 from fourcells.analysis.trust import publishable
-from fourcells.analysis.verdicts import moment, started
+from fourcells.analysis.verdicts import ended, started
 
 RATIOS = ("R_A", "R_B", "Q", "slots_ratio")
 MACHINE = ("cpu", "cores", "memory_gib", "gpu", "driver", "threads")
@@ -25,6 +28,7 @@ def summarise(
     verdicts: Sequence[Sequence[str]],
     tables: Mapping[str, pd.DataFrame],
     found: Mapping,
+    ratios: Sequence[Ratio],
 ) -> dict:
     """The summary of the tables.
 
@@ -33,19 +37,29 @@ def summarise(
         verdicts: as `verdicts.judge` gives them.
         tables: by name.
         found: as `trust.trust` gives it.
+        ratios: as `pairs.all_ratios` gives them.
 
-    Keys: `cells, ratios, controls, kv, machine, measured, applied, trust, publishable`. Rates in
-    tokens per second, times as ISO 8601 in UTC. `low` and `high` are a 95 % t interval on logs
-    over the repeats, null for one repeat.
+    Keys: `cells, ratios, limits, lesson_claim, controls, kv, machine, measured, applied, trust,
+    publishable`. Rates in tokens per second, times as ISO 8601 in UTC. `low` and `high` are a
+    95 % t interval on logs over the repeats, null for one repeat.
     """
     main = _main_ratios(tables["ratios"])
+    by_key = {ratio.key: ratio for ratio in ratios}
+    controls = _controls(tables["controls"])
+    counted = timings.counted()
     # Where every timing is stale, they still tell what was measured on what.
-    known = timings.counted() if None in timings.stale else timings
+    known = counted if None in timings.stale else timings
     return plain(
         {
             "cells": _cells(timings, verdicts, tables["throughput"]),
             "ratios": {name: _ratio(name, main[name]) for name in RATIOS},
-            "controls": [],
+            "limits": summary_limits(
+                {name: by_key.get(_key(main[name])) for name in RATIOS},
+                unclean_timings(timings, verdicts),
+                minutes_per_repeat(counted),
+            ),
+            "lesson_claim": lesson_claim(),
+            "controls": controls,
             "kv": {
                 source: dict(zip(rows["quantity"], rows["value"], strict=True))
                 for source, rows in tables["kv"].groupby("source", sort=False)
@@ -54,7 +68,7 @@ def summarise(
             "measured": _measured(known),
             "applied": _applied(known),
             "trust": found,
-            "publishable": publishable(timings, verdicts, found),
+            "publishable": publishable(timings, verdicts, found, controls),
         }
     )
 
@@ -95,8 +109,10 @@ def _cells(
                 "tok_s": fmean(rates),
                 "low": low,
                 "high": high,
+                "sd": stdev(rates) if several else None,
                 "cv": stdev(rates) / fmean(rates) if several else None,
                 "spread": max(rates) / min(rates) - 1 if several else None,
+                "drop": 1 - min(rates) / max(rates) if several else None,
                 "min": min(rates),
                 "max": max(rates),
                 "verdicts": sorted(words[key]),
@@ -130,23 +146,31 @@ def _first_cell(rows: pd.DataFrame, kinds: list[str]) -> pd.DataFrame:
     return rows[same[0] & same[1] & same[2]]
 
 
+def _key(rows: pd.DataFrame) -> tuple | None:
+    """The key of a ratio's rows, as `Ratio.key`."""
+    if rows.empty:
+        return None
+    name, engine, baseline, slots = rows.iloc[0][["name", "engine", "baseline", "slots"]]
+    return name, engine, None if pd.isna(baseline) else baseline, slots
+
+
 def _ratio(name: str, rows: pd.DataFrame) -> dict:
-    """Estimate, interval and values of one ratio; nulls and n = 0 when no repeat has it."""
-    values = dict(zip(rows["repeat"], rows["value"], strict=True))
-    measured = list(values.values())
-    low, high = t_interval(measured) if measured else (None, None)
+    """Estimate, intervals and values of one ratio; nulls and n = 0 when no repeat has it."""
+    first = {} if rows.empty else rows.iloc[0].to_dict()
     return {
-        "estimate": geometric_mean(measured) if measured else None,
-        "low": low,
-        "high": high,
-        "min": min(measured, default=None),
-        "max": max(measured, default=None),
-        "n": len(measured),
-        "per_repeat": values,
+        "estimate": first.get("geometric_mean"),
+        **{key: first.get(key) for key in ("min", "max", *POOLED)},
+        "n": len(rows),
+        "per_repeat": dict(zip(rows["repeat"], rows["value"], strict=True)),
         "crosses_sessions": rows["repeat"][rows["crosses_sessions"]].tolist(),
         "lesson": lesson.ratios()[name],
-        **{k: rows[k].iloc[0] if measured else None for k in ("engine", "baseline", "slots")},
+        **{key: first.get(key) for key in ("engine", "baseline", "slots")},
     }
+
+
+def _controls(table: pd.DataFrame) -> list[dict]:
+    """The rows of the table, whether each passed under `pass`."""
+    return [plain(row) | {"pass": plain(row["passed"])} for row in table.to_dict("records")]
 
 
 def _machine(metadata: Sequence[Mapping]) -> dict:
@@ -168,7 +192,7 @@ def _measured(timings: Timings) -> dict:
             if version is not None and version not in known:
                 known.append(version)
     starts = [s for s in (started(meta) for meta in timings.metadata) if s]
-    ends = [e for e in (_ended(meta) for meta in timings.metadata) if e]
+    ends = [e for e in (ended(meta) for meta in timings.metadata) if e]
     return {
         "scale": spec.get("scale"),
         "model": model.get("name") or PurePosixPath(model["path"]).name,
@@ -194,19 +218,6 @@ def _applied(timings: Timings) -> dict:
         spec = meta["spec"]
         applied.setdefault(f"{spec['engine']}/{spec['slots']}", meta["applied"])
     return applied
-
-
-def _ended(meta: Mapping) -> datetime | None:
-    """The stored end, else start plus load, warm-up and windows."""
-    start, provenance = started(meta), meta["provenance"]
-    if provenance.get("ended"):
-        return moment(provenance["ended"])
-    spent = [
-        provenance.get("load_s"),
-        provenance.get("warmup_s"),
-        *(provenance.get("window_s") or []),
-    ]
-    return start and start + timedelta(seconds=sum(s or 0.0 for s in spent))
 
 
 def _distinct(metadata: Sequence[Mapping], key: str) -> list:

@@ -113,11 +113,17 @@ def missing_sources(metadata: Sequence[Mapping]) -> list[dict]:
     ]
 
 
-def publishable(timings: Timings, verdicts: Sequence[Sequence[str]], found: Mapping) -> dict:
+def publishable(
+    timings: Timings,
+    verdicts: Sequence[Sequence[str]],
+    found: Mapping,
+    controls: Sequence[Mapping] = (),
+) -> dict:
     """Whether the numbers may stand as a published result, and every reason against it.
 
     Args:
         found: as `trust` gives it.
+        controls: as the summary has them.
     """
     total = len(timings.metadata)
     counted = timings.counted().metadata
@@ -138,6 +144,12 @@ def publishable(timings: Timings, verdicts: Sequence[Sequence[str]], found: Mapp
     reasons += [
         f"all {each['timings']} replaced timings of {each['engine']} went {each['direction']}"
         for each in found["one_way"]
+    ]
+    reasons += [
+        f"a control that must be 1 is not: {each['name']} is {each['estimate']:.3f}, "
+        f"95 % interval {each['low']:.3f} to {each['high']:.3f}"
+        for each in controls
+        if each["passed"] is False
     ]
     if timings.plan["repeat"].nunique() < 2:
         reasons.append("one repeat: nothing says how far it would differ the next time")

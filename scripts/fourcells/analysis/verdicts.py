@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pandas as pd
 
@@ -112,6 +112,19 @@ def session(meta: Mapping) -> str | None:
 def started(meta: Mapping) -> datetime | None:
     """When the measurement began; None if that is not told."""
     return moment(meta["provenance"].get("started"))
+
+
+def ended(meta: Mapping) -> datetime | None:
+    """The stored end, else start plus load, warm-up and windows."""
+    start, provenance = started(meta), meta["provenance"]
+    if provenance.get("ended"):
+        return moment(provenance["ended"])
+    spent = [
+        provenance.get("load_s"),
+        provenance.get("warmup_s"),
+        *(provenance.get("window_s") or []),
+    ]
+    return start and start + timedelta(seconds=sum(s or 0.0 for s in spent))
 
 
 def moment(text: str | None) -> datetime | None:

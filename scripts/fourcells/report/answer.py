@@ -5,19 +5,21 @@ from __future__ import annotations
 import pandas as pd
 
 from fourcells.report import numbers as n
-from fourcells.report.data import Data, summary_ratio
+from fourcells.report.data import Data, ratio_interval, summary_ratio
 from fourcells.report.grid import first, mean
 from fourcells.report.grids import workload_pair
 from fourcells.report.texts import EN
+from fourcells.report.wording import direction, sureness
 
 
 def main_group(data: Data) -> pd.DataFrame:
     """The ratios of one engine, baseline and slot count that the answer speaks of.
 
     The group with most of R_A, R_B and Q, then the one whose values the summary carries, then the
-    first. The ratio of slots belongs to no such group.
+    first. Ratios of slots, workloads and latencies belong to no such group.
     """
-    frame = data.ratios[data.ratios.value.notna() & (data.ratios["name"] != "slots_ratio")]
+    headline = data.ratios["name"].astype(str).str.match(r"R_|Q$|Q_")
+    frame = data.ratios[data.ratios.value.notna() & headline]
     if frame.empty:
         return frame
     groups = [g for _, g in frame.groupby(["engine", "baseline", "slots"], sort=False)]
@@ -26,28 +28,6 @@ def main_group(data: Data) -> pd.DataFrame:
 
 def _in_summary(data: Data, group: pd.DataFrame) -> int:
     return sum(bool(summary_ratio(data, part)) for _, part in group.groupby("name"))
-
-
-def sureness(entry: dict, count: int, lesson: object) -> str:
-    """'95 % interval 2.90x to 3.07x, 5 repeats; lesson 2.98x', or why there is no interval."""
-    low, high = entry.get("low"), entry.get("high")
-    if count <= 1:
-        sure = EN["one_repeat"]
-    elif n.is_missing(low) or n.is_missing(high):
-        sure = EN["repeats_only"].format(n=count)
-    else:
-        sure = EN["interval"].format(low=n.ratio(low), high=n.ratio(high), n=count)
-    if not n.is_missing(lesson):
-        sure += "; " + EN["lesson_value"].format(value=n.ratio(lesson))
-    return sure
-
-
-def direction(entry: dict, count: int) -> str:
-    """'above', 'below' or 'unsure' by where the interval lies from 1; 'open' without one."""
-    low, high = entry.get("low"), entry.get("high")
-    if count <= 1 or n.is_missing(low) or n.is_missing(high):
-        return "open"
-    return "above" if low > 1 else "below" if high < 1 else "unsure"
 
 
 def sentences(data: Data) -> list[str]:
@@ -69,12 +49,13 @@ def sentences(data: Data) -> list[str]:
 
 def _facts(data: Data, rows: pd.DataFrame) -> tuple[str, dict]:
     """(direction, words) of one ratio."""
-    entry, count = summary_ratio(data, rows), int(rows.value.count())
+    told = ratio_interval(data, rows)
+    low, high, count = told["low"], told["high"], told["n"]
     words = {
         "value": n.ratio(first(rows.geometric_mean)),
-        "sure": sureness(entry, count, first(rows.lesson)),
+        "sure": sureness(low, high, count, first(rows.lesson)),
     }
-    return direction(entry, count), words
+    return direction(low, high, count), words
 
 
 def _compared(data: Data, rows: pd.DataFrame) -> str:

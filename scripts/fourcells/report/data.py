@@ -22,14 +22,21 @@ COLUMNS = {
     "throughput": "engine slots workload repeat window_s tokens tok_s compare_with loss_when_mixed"
     " lesson_tok_s lesson_loss",
     "ratios": "name engine baseline slots repeat value geometric_mean min max n lesson"
-    " crosses_sessions",
+    " crosses_sessions low high boot_low boot_high unpaired_estimate unpaired_low unpaired_high",
     "latency": "engine workload slots repeat output_tokens n ttft_s service_ttft_s"
-    " e2e_produced_s e2e_returned_s lesson_ttft_s lesson_e2e_s",
+    " e2e_produced_s e2e_returned_s lesson_ttft_s lesson_e2e_s ttft_low ttft_high"
+    " e2e_returned_low e2e_returned_high p90 p95 p99",
     "idle": "engine workload slots repeat admission steps rows useful_rows idle_rows idle_slots"
     " computed_steps computed_idle_rows computed_idle_slots lesson_idle",
     "kv": "source quantity value unit formula",
     "attempts": "engine workload slots repeat attempt started session verdict reason tok_s window_s"
     " counts stale_key problem",
+    "noise": "engine workload slots n mean_tok_s sd_tok_s cv spread drop lesson_drop drift_per_hour"
+    " drift_low drift_high outliers",
+    "controls": "name kind engine other workload slots n estimate low high expected passed"
+    " noise_floor",
+    "variance": "engine workload slots repeats samples between_sd within_sd repeat_s sample_s"
+    " best_samples advice",
 }
 
 
@@ -44,6 +51,9 @@ class Data:
     idle: pd.DataFrame
     kv: pd.DataFrame
     attempts: pd.DataFrame
+    noise: pd.DataFrame
+    controls: pd.DataFrame
+    variance: pd.DataFrame
     summary: dict
 
     @property
@@ -95,6 +105,16 @@ def load(tables: str | Path, summary: str | Path) -> Data:
             f"no tables in {folder}; make them with `snakemake -j1 --use-conda tables`"
         )
     return make_data(frames, json.loads(Path(summary).read_text(encoding="utf-8")))
+
+
+def ratio_interval(data: Data, rows: pd.DataFrame) -> dict:
+    """`low`, `high` and `n` of one ratio: from its table, else from the summary's entry of it."""
+    count = int(rows.value.count())
+    low, high = rows.low.iloc[0], rows.high.iloc[0]
+    if is_missing(low) or is_missing(high):
+        entry = summary_ratio(data, rows)
+        low, high = entry.get("low"), entry.get("high")
+    return {"low": low, "high": high, "n": count}
 
 
 def summary_ratio(data: Data, rows: pd.DataFrame) -> dict:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fourcells.report import numbers as n
-from fourcells.report.data import Data, summary_ratio
+from fourcells.report.data import Data, ratio_interval
 from fourcells.report.grid import (
     Cell,
     Column,
     Grid,
     columns,
-    drop_empty,
+    drop,
     drop_spread,
     figure,
     first,
@@ -65,13 +65,28 @@ def loss(data: Data) -> Grid:
                 figure(mean(part.loss_when_mixed), _signed),
                 *spread(part.loss_when_mixed, _signed),
                 figure(part.loss_when_mixed.count(), n.integer),
+                _loss_interval(data, engine, slots, workload),
                 figure(first(part.lesson_loss), _signed),
             ]
         )
-    heads = columns(
-        "name:engine", "slots", "text:workload", "text:compared", "loss", "min", "max", "n"
-    ) + columns("lesson:lesson")
-    return drop_spread(Grid(EN["loss_caption"], heads, rows))
+    heads = columns("name:engine", "slots", "text:workload", "text:compared", "loss", "min", "max")
+    heads += columns("n", "interval", "lesson:lesson")
+    grid = Grid(EN["loss_caption"], heads, rows)
+    at = heads.index(columns("interval")[0])
+    if all(row[at].text == n.MISSING for row in rows):
+        grid = drop(grid, [LABELS["interval"]])
+    return drop_spread(grid)
+
+
+def _loss_interval(data: Data, engine: str, slots: int, workload: str) -> Cell:
+    """The interval of T(mixed) / T(uniform), written as a change like the loss itself."""
+    _, mixed = workload_pair(data)
+    frame = data.ratios
+    names = [f"loss_when_mixed_{workload}"] + ["loss_when_mixed"] * (workload == mixed)
+    same = frame.engine.eq(engine) & frame.slots.eq(slots) & frame["name"].isin(names)
+    if not same.any():
+        return text(None)
+    return interval(ratio_interval(data, frame[same]), lambda value: _signed(value - 1))
 
 
 def _signed(value: object) -> str:
@@ -103,11 +118,15 @@ def ratio_meaning(data: Data, name: str, engine: str, baseline: object) -> str:
 
 
 def ratios(data: Data) -> Grid:
-    """One row per ratio, one column per repeat, then the estimate beside the lesson's."""
-    repeats = sorted(data.ratios.repeat.dropna().unique())
+    """One row per ratio, one column per repeat, then the estimate beside the lesson's.
+
+    The loss when mixed and the ratios of latencies have tables of their own.
+    """
+    frame = main_ratios(data)
+    repeats = sorted(frame.repeat.dropna().unique())
     rows = []
     keys = ["engine", "slots", "name", "baseline"]
-    for (engine, slots, name, baseline), part in groups(data.ratios, keys):
+    for (engine, slots, name, baseline), part in groups(frame, keys):
         by_repeat = part.set_index("repeat")
         crossing = by_repeat.crosses_sessions.eq(True)
         single = n.is_missing(first(part.n)) or int(first(part.n)) == 1
@@ -124,7 +143,7 @@ def ratios(data: Data) -> Grid:
                 figure(first(part.geometric_mean), _marked(crossing.any())),
                 *ends,
                 figure(first(part.n), n.integer),
-                interval(summary_ratio(data, part), n.ratio),
+                interval(ratio_interval(data, part), n.ratio),
                 figure(first(part.lesson), n.ratio),
                 *(figure(by_repeat.value.get(r), _marked(crossing.get(r))) for r in repeats),
             ]
@@ -136,9 +155,14 @@ def ratios(data: Data) -> Grid:
     given = sum(row[at].text != n.MISSING for row in rows)
     note = EN["ratios_note"] if 0 < given < len(rows) else ""
     grid = drop_spread(Grid(EN["ratios_caption"], heads, rows, note, name="ratios"))
-    if data.ratios.crosses_sessions.eq(True).any():
+    if frame.crosses_sessions.eq(True).any():
         grid = replace(grid, note=f"{grid.note} {EN['crossing_mark']}".strip())
     return grid
+
+
+def main_ratios(data: Data):
+    """The rows of R, Q and the ratio of slots."""
+    return data.ratios[data.ratios["name"].astype(str).str.match(r"R_|Q$|Q_|slots_ratio$")]
 
 
 def _marked(mark: object) -> Callable[[object], str]:
@@ -166,33 +190,6 @@ def idle(data: Data) -> Grid:
     heads = columns("name:engine", "slots", "text:workload", "text:admission", "computed_steps")
     heads += columns("steps", *shares, "lesson:lesson_idle")
     return Grid(EN["idle_caption"], heads, rows)
-
-
-def latency(data: Data) -> list[Grid]:
-    """One table per workload: medians by output length, mean over repeats, all four metrics."""
-    metrics = ["ttft_s", "service_ttft_s", "e2e_produced_s", "e2e_returned_s"]
-    made = []
-    for (workload,), frame in groups(data.latency, ["workload"]):
-        rows = []
-        for (engine, slots, tokens), part in groups(frame, ["engine", "slots", "output_tokens"]):
-            rows.append(
-                [
-                    text(engine),
-                    figure(slots, n.integer),
-                    figure(tokens, n.integer),
-                    figure(first(part.n), n.integer),
-                    *(figure(mean(part[key]), n.seconds) for key in metrics),
-                    figure(first(part.lesson_ttft_s), n.seconds),
-                    figure(first(part.lesson_e2e_s), n.seconds),
-                ]
-            )
-        heads = columns("name:engine", "slots", "output_tokens", "requests", *metrics)
-        heads += columns("lesson:lesson_ttft_s", "lesson:lesson_e2e_s")
-        repeats = frame.repeat.nunique()
-        caption = EN["latency_caption"] if repeats > 1 else EN["latency_caption_one"]
-        grid = Grid(caption.format(workload=workload, n=repeats), heads, rows)
-        made.append(drop_empty(grid, (LABELS["lesson_ttft_s"], LABELS["lesson_e2e_s"])))
-    return made
 
 
 def kv(data: Data) -> Grid:

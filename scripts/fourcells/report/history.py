@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pandas as pd
 
 from fourcells.report import numbers as n
+from fourcells.report.blocks import Commands
 from fourcells.report.data import Data
 from fourcells.report.grid import Grid, columns, drop_empty, figure, mean, text
 from fourcells.report.texts import EN
@@ -20,14 +20,6 @@ CALIBRATIONS = [
     "matmul_gflops_before",
     "matmul_gflops_after",
 ]
-
-
-@dataclass(frozen=True)
-class Commands:
-    """Commands below a sentence, as a block of a section."""
-
-    sentence: str
-    lines: list[str]
 
 
 def crossing(data: Data) -> list:

@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
 
 from fourcells.analysis import commands, lesson
-from fourcells.report import answer, figures, grids, history, setting, timings
+from fourcells.report import (
+    answer,
+    figures,
+    grids,
+    history,
+    latency,
+    noise_section,
+    setting,
+    timings,
+)
+from fourcells.report.blocks import KINDS, Details, Figure, Section, or_reason
 from fourcells.report.data import Data
-from fourcells.report.grid import Grid
-from fourcells.report.history import Commands
 from fourcells.report.notices import notices
 from fourcells.report.slots_picture import slots_picture
 from fourcells.report.texts import EN
 from fourcells.report.words import GLOSSARY, LABELS
 
 HERE = Path(__file__).parent
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A drawn figure: `name` is its anchor."""
-
-    name: str
-    svg: Markup
-    caption: str
-
-
-@dataclass(frozen=True)
-class Section:
-    """One section. `blocks` are grids, figures, commands and plain paragraphs (str), in reading
-    order."""
-
-    name: str
-    head: str
-    lesson: str = ""
-    intro: str = ""
-    blocks: list = field(default_factory=list)
 
 
 def render(data: Data) -> str:
@@ -51,9 +37,8 @@ def render(data: Data) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.tests["grid"] = lambda block: isinstance(block, Grid)
-    environment.tests["figure"] = lambda block: isinstance(block, Figure)
-    environment.tests["commands"] = lambda block: isinstance(block, Commands)
+    for name, kind in KINDS.items():
+        environment.tests[name] = partial(_is, kind)
     return environment.get_template("template.html.j2").render(
         t=EN,
         labels=LABELS,
@@ -69,25 +54,23 @@ def render(data: Data) -> str:
     )
 
 
+def _is(kind: type, block: object) -> bool:
+    return isinstance(block, kind)
+
+
 def sections(data: Data) -> list[Section]:
-    """The lesson's sections 1, 3, 4 and 6, then machine, timings and their history."""
+    """The lesson's sections 1, 3, 4 and 6, the noise, then machine, timings and their history."""
     return [
         _slots(),
         _throughput(data),
         _ratios(data),
         _latency(data),
         _kv(data),
+        noise_section.noise(data),
         _machine(data),
         _timings(data),
         _history(data),
     ]
-
-
-def _or_reason(block: Grid | None, what: str, why: str) -> Grid | str:
-    """The table, or the sentence that says why it is not there."""
-    if block is not None and block.rows:
-        return block
-    return EN["absent"].format(what=what, why=EN[why])
 
 
 def _slots() -> Section:
@@ -99,16 +82,16 @@ def _slots() -> Section:
 
 
 def _throughput(data: Data) -> Section:
-    blocks = [_or_reason(grids.throughput(data), EN["throughput_head"], "why_no_table")]
+    blocks = [or_reason(grids.throughput(data), EN["throughput_head"], "why_no_table")]
     svg = figures.throughput(data.throughput)
     if svg:
         blocks.append(Figure("throughput", svg, EN["throughput_figure"]))
-    blocks.append(_or_reason(grids.loss(data), EN["loss_head"], "why_no_loss"))
+    blocks.append(or_reason(grids.loss(data), EN["loss_head"], "why_no_loss"))
     return Section("throughput", EN["throughput_head"], "3", EN["throughput_intro"], blocks)
 
 
 def _ratios(data: Data) -> Section:
-    blocks: list = [_or_reason(grids.ratios(data), EN["ratios_head"], "why_no_ratio")]
+    blocks: list = [or_reason(grids.ratios(data), EN["ratios_head"], "why_no_ratio")]
     blocks += history.crossing(data)
     names = set(data.ratios["name"])
     if names and "Q" not in names:
@@ -116,12 +99,12 @@ def _ratios(data: Data) -> Section:
     if names and "slots_ratio" not in names:
         why = EN["why_no_slots_ratio"]
         blocks.append(EN["absent"].format(what=EN["slots_ratio_head"], why=why))
-    blocks.append(_or_reason(grids.idle(data), EN["idle_head"], "why_no_table"))
+    blocks.append(or_reason(grids.idle(data), EN["idle_head"], "why_no_table"))
     return Section("ratios", EN["ratios_head"], "3", EN["ratios_intro"], blocks)
 
 
 def _latency(data: Data) -> Section:
-    blocks = list(grids.latency(data))
+    blocks: list = list(latency.medians(data))
     _, mixed = grids.workload_pair(data)
     workloads = list(data.latency.workload.dropna().unique())
     shown = mixed if mixed in workloads else (workloads or [None])[0]
@@ -130,12 +113,18 @@ def _latency(data: Data) -> Section:
         caption = EN["latency_figure"].format(workload=shown)
         blocks.insert(0, Figure("latency", svg, caption))
     if not workloads:
-        blocks.append(_or_reason(None, EN["latency_head"], "why_no_table"))
+        blocks.append(or_reason(None, EN["latency_head"], "why_no_table"))
+    sooner = latency.ratios(data)
+    if sooner.rows:
+        blocks.append(sooner)
+    intervals = latency.intervals(data)
+    if intervals:
+        blocks.append(Details(EN["medians_head"], intervals))
     return Section("latency", EN["latency_head"], "4", EN["latency_intro"], blocks)
 
 
 def _kv(data: Data) -> Section:
-    blocks: list = [_or_reason(grids.kv(data), EN["kv_head"], "why_no_table")]
+    blocks: list = [or_reason(grids.kv(data), EN["kv_head"], "why_no_table")]
     if set(data.kv.source.dropna()) <= {"lesson"}:
         blocks.append(EN["kv_missing"])
     return Section("kv", EN["kv_head"], "6", EN["kv_intro"], blocks)
@@ -143,15 +132,15 @@ def _kv(data: Data) -> Section:
 
 def _machine(data: Data) -> Section:
     blocks: list = [setting.settings(data), setting.machine(data)]
-    applied = _or_reason(setting.applied(data), EN["applied_caption"], "applied_missing")
+    applied = or_reason(setting.applied(data), EN["applied_caption"], "applied_missing")
     blocks.append(applied)
     return Section("machine", EN["machine_head"], "", "", blocks)
 
 
 def _timings(data: Data) -> Section:
     blocks = [
-        _or_reason(timings.timings(data), EN["timings_head"], "why_no_table"),
-        _or_reason(timings.witness(data), EN["witness_caption"], "why_no_witness"),
+        or_reason(timings.timings(data), EN["timings_head"], "why_no_table"),
+        or_reason(timings.witness(data), EN["witness_caption"], "why_no_witness"),
     ]
     return Section("timings", EN["timings_head"], "", EN["timings_intro"], blocks)
 

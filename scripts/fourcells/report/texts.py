@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fourcells.report import noise_words
+
 EN = {
     "title": "Four Cells: which part of a speed\u2011up comes from which idea",
     "lead": "LLM serving engines measured cell by cell: engine, workload and slots. "
@@ -20,8 +22,8 @@ EN = {
     "{value} its tokens per second ({sure}).",
     "slower": "On workload {workload} with {slots} slots, {engine} was slower than {baseline}: "
     "{value} its tokens per second ({sure}).",
-    "no_difference": "On workload {workload} with {slots} slots, no difference in speed between "
-    "{engine} and {baseline} is shown: {value} ({sure}).",
+    "no_difference": "On workload {workload} with {slots} slots, {engine} and {baseline} are "
+    "not distinguishable in speed: {value} ({sure}).",
     "as_measured": "On workload {workload} with {slots} slots, {engine} made {value} the tokens "
     "per second of {baseline} ({sure}).",
     "uniform": "On workload {workload}, where all requests ask for the same length, the ratio was "
@@ -30,7 +32,8 @@ EN = {
     "q_above": ", so mixed lengths go with a further factor of {value} ({sure}), which is an "
     "estimate and not a causal separation.",
     "q_below": ", so the gain is smaller with mixed lengths, by a factor of {value} ({sure}).",
-    "q_unsure": ", and no further factor for mixed lengths is shown: {value} ({sure}).",
+    "q_unsure": ", and a further factor for mixed lengths is not distinguishable from 1: {value} "
+    "({sure}).",
     "q_as_measured": ", and the quotient of the two ratios is {value} ({sure}): an estimate, "
     "not a causal separation.",
     "q_missing": "; the quotient of two ratios needs both workloads in the same repeat.",
@@ -184,3 +187,5 @@ EN = {
     "footer": "All figures on this page come from the measured tables; the lesson's from its own "
     "data file. n = 1 has no spread. An en dash marks what was not measured or does not apply.",
 }
+
+EN |= noise_words.TEXTS

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fourcells.report import noise_words
+
 RATIO_NAMES = {
     "R": "{engine} / {baseline} on {workload}",
     "Q": "{engine}: R_{mixed} / R_{uniform} (mixed lengths)",
     "slots_ratio": "{engine}: most / fewest slots, on {uniform}",
-}
+} | noise_words.RATIO_NAMES
 
 GLOSSARY = [
     (
@@ -76,6 +78,7 @@ GLOSSARY = [
         "95 % interval",
         "Student t on the logs of the repeats; absent with one repeat.",
     ),
+    *noise_words.GLOSSARY,
 ]
 
 LABELS = {
@@ -158,7 +161,7 @@ LABELS = {
     "one_repeat": "one repeat",
     "yes": "yes",
     "no": "no",
-}
+} | noise_words.LABELS
 
 SOURCES = {
     "steal_s": "stolen CPU time",
