@@ -125,7 +125,7 @@ def test_only_the_chosen_scale_must_hold_the_lengths(config, schema):
         ("engines/vllm/backend", None, "engines.vllm: missing 'backend'", ""),
         ("scale", "huge", "scale: 'huge'", "one of: smoke, demo, lesson"),
         ("slotz", [1], "top level: unknown key 'slotz'", "scale, language, seed, repeats"),
-        ("engines/vllm/slotz", [1], "engines.vllm: unknown key 'slotz'", "slots, threads, workloads"),
+        ("engines/vllm/slotz", [1], "engines.vllm: unknown key 'slotz'", "threads, workloads"),
         ("engines/vllm/options", {"blocks": 3}, "engines.vllm.options: unknown key", "block_size"),
         ("engines/static/options/block_size", 32, "engines.static.options: unknown", "admission"),
         (

@@ -22,10 +22,11 @@ COLUMNS = {
     "throughput": "engine slots workload repeat window_s tokens tok_s compare_with loss_when_mixed"
     " lesson_tok_s lesson_loss",
     "ratios": "name engine baseline slots repeat value geometric_mean min max n lesson"
-    " crosses_sessions low high boot_low boot_high unpaired_estimate unpaired_low unpaired_high",
+    " crosses_sessions low high boot_low boot_high unpaired_estimate unpaired_low unpaired_high"
+    " baseline_slots",
     "latency": "engine workload slots repeat output_tokens n ttft_s service_ttft_s"
     " e2e_produced_s e2e_returned_s lesson_ttft_s lesson_e2e_s ttft_low ttft_high"
-    " e2e_returned_low e2e_returned_high p90 p95 p99",
+    " e2e_returned_low e2e_returned_high e2e_returned_p90 e2e_returned_p95 e2e_returned_p99",
     "idle": "engine workload slots repeat admission steps rows useful_rows idle_rows idle_slots"
     " computed_steps computed_idle_rows computed_idle_slots lesson_idle",
     "kv": "source quantity value unit formula",
@@ -35,8 +36,8 @@ COLUMNS = {
     " drift_low drift_high outliers",
     "controls": "name kind engine other workload slots n estimate low high expected passed"
     " noise_floor",
-    "variance": "engine workload slots repeats samples between_sd within_sd repeat_s sample_s"
-    " best_samples advice",
+    "variance": "engine workload slots repeats samples between_sd within_sd total_sd"
+    " repeat_s sample_s best_samples advice",
 }
 
 
