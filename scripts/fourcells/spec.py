@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,3 +52,24 @@ def timing_spec(text_or_file: str, repeat: int | None) -> dict[str, Any]:
         raise ValueError(f"--spec: missing {', '.join(missing)}")
     spec["repeat"] = repeat if repeat is not None else spec.get("repeat", 1)
     return spec
+
+
+def first_difference(planned, found, name: str = "") -> tuple[str, object, object] | None:
+    """The first key, in the planned order, at which two JSON values differ.
+
+    Returns:
+        (dotted key, planned value, found value), a missing key having the value None; or None
+        when the values are equal. 1 and 1.0 are equal, 1 and true are not.
+    """
+    if isinstance(planned, Mapping) and isinstance(found, Mapping):
+        for key in (*planned, *(k for k in found if k not in planned)):
+            inner = f"{name}.{key}" if name else str(key)
+            if key not in planned or key not in found:
+                return inner, planned.get(key), found.get(key)
+            difference = first_difference(planned[key], found[key], inner)
+            if difference:
+                return difference
+        return None
+    if isinstance(planned, bool) != isinstance(found, bool) or planned != found:
+        return name, planned, found
+    return None

@@ -14,9 +14,9 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fourcells.analysis.check import first_difference
 from fourcells.engines import RequestRecord, StepRecord
 from fourcells.schema import METADATA_KEY, STEPS, TIMING
+from fourcells.spec import first_difference
 from fourcells.window import Timing
 
 

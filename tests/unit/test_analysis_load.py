@@ -8,8 +8,9 @@ import pytest
 import synthetic
 from synthetic import find
 
-from fourcells.analysis.check import BadTimings, first_difference
+from fourcells.analysis.check import BadTimings
 from fourcells.analysis.load import load
+from fourcells.spec import first_difference
 
 
 @pytest.fixture

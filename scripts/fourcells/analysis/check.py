@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from fourcells.spec import first_difference
+
 # An arrival or an admission at t = 0 is right; a token at t = 0 was never timed.
 TIMES = ("arrival_s", "admitted_s", "first_token_s", "finished_s", "returned_s")
 POSITIVE_TIMES = TIMES[2:]
@@ -37,27 +39,6 @@ class BadTimings(ValueError):
         lines += [f"  {p.path}: {p.what}" for p in problems]
         lines += ["Measure again:", f"  snakemake -j1 --forcerun {shlex.join(again)}"]
         super().__init__("\n".join(lines))
-
-
-def first_difference(planned, found, name: str = "") -> tuple[str, object, object] | None:
-    """The first key, in the planned order, at which two JSON values differ.
-
-    Returns:
-        (dotted key, planned value, found value), a missing key having the value None; or None
-        when the values are equal. 1 and 1.0 are equal, 1 and true are not.
-    """
-    if isinstance(planned, Mapping) and isinstance(found, Mapping):
-        for key in (*planned, *(k for k in found if k not in planned)):
-            inner = f"{name}.{key}" if name else str(key)
-            if key not in planned or key not in found:
-                return inner, planned.get(key), found.get(key)
-            difference = first_difference(planned[key], found[key], inner)
-            if difference:
-                return difference
-        return None
-    if isinstance(planned, bool) != isinstance(found, bool) or planned != found:
-        return name, planned, found
-    return None
 
 
 def identity_problem(planned: Mapping, found: Mapping) -> str | None:
