@@ -27,8 +27,10 @@ def shipped():
 
 @pytest.fixture
 def config(shipped):
-    """A valid config of one's own, to be spoiled."""
-    return copy.deepcopy(shipped)
+    """A valid config of one's own, to be spoiled: the shipped one without its control."""
+    config = copy.deepcopy(shipped)
+    del config["engines"]["vllm_again"]
+    return config
 
 
 @pytest.fixture(scope="session")

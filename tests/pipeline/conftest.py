@@ -61,7 +61,9 @@ class Workflow:
     def torch_only(self, more: str = "") -> None:
         """Scale smoke without vLLM: a timing in seconds. `more` declares further engines."""
         self.edit("\nscale: demo\n", "\nscale: smoke\n")
-        self.edit("  vllm:\n    backend: vllm\n    baseline: static\n", more)
+        text = (self.folder / "config.yaml").read_text()
+        engines = text[text.index("  vllm:\n") : text.index("\n# Workloads: ")]
+        self.edit(engines, more)
         self.edit("slots: [16, 256]\n", "slots: [16]\n")
 
     def specs(self) -> dict[str, dict]:

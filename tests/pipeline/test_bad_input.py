@@ -12,8 +12,8 @@ pytestmark = pytest.mark.pipeline
     [
         ("\nscale: demo\n", "\nscale: huge\n", "scale: 'huge' is not one of: smoke, demo, lesson"),
         (
-            "    backend: vllm\n",
-            "    backend: tgi\n",
+            "    backend: vllm\n    baseline: static\n",
+            "    backend: tgi\n    baseline: static\n",
             "engines.vllm.backend: 'tgi' is not one of: torch, vllm",
         ),
         ("slots: [16, 256]\n", "slots: [0]\n", "slots.0: 0 is too small; the least is 1"),

@@ -17,6 +17,8 @@ STEPS = {
     ("static", "A", 16): 4 * 46,
     ("static", "B", 16): 4 * 128,
     ("vllm", "A", 16): 4 * 46,
+    ("vllm_again", "A", 16): 4 * 46,
+    ("vllm_again", "B", 16): 1056 // 4,
     # a freed slot is refilled at the next step: 1,056 at the lesson's lengths
     ("vllm", "B", 16): 1056 // 4,
     ("vllm", "A", 256): 46,
@@ -104,6 +106,16 @@ def test_the_tables_follow_from_the_timings(smoke):
     assert {(c["engine"], c["workload"], c["slots"]) for c in summary["cells"]} == set(STEPS)
 
 
+def test_an_engine_under_two_names_is_a_control(smoke):
+    controls = pd.read_parquet(smoke.folder / "results/tables/controls.parquet")
+    found = controls[["kind", "engine", "other", "workload", "slots", "n"]]
+    assert sorted(found.itertuples(index=False, name=None)) == [
+        ("A/A", "vllm", "vllm_again", "A", 16, 1),
+        ("A/A", "vllm", "vllm_again", "B", 16, 1),
+    ]
+    assert controls["passed"].isna().all()  # one repeat says neither
+
+
 def test_the_page_is_whole(smoke):
     page = (smoke.folder / "results/report.html").read_text()
     assert page.count("<svg") >= 3
@@ -143,7 +155,7 @@ def test_comments_key_order_and_formatting_measure_nothing(edited):
         (
             "        enforce_eager: true\n        engine_process: false\n        block_size: 32\n",
             "        enforce_eager: true\n        engine_process: false\n        block_size: 64\n",
-            4,
+            6,
         ),
         ("slots: [16, 256]\n", "slots: [16, 256, 8]\n", 2),
         ("    backend: vllm\n", "    backend: vllm\n    options: {block_size: 64}\n", 4),
@@ -160,7 +172,7 @@ def test_a_change_measures_only_what_it_touches(edited, old, new, measured):
 
 @pytest.mark.parametrize(
     ("settings", "measured"),
-    [("repeats=2", 6), ("seed=2", 6), ("samples=2", 6)],
+    [("repeats=2", 8), ("seed=2", 8), ("samples=2", 8)],
 )
 def test_repeats_add_and_other_work_is_measured_anew(smoke, settings, measured):
     assert smoke.planned("--config", settings)["measure"] == measured
@@ -177,7 +189,7 @@ def test_a_new_engine_and_a_new_workload_measure_only_themselves(edited):
         "# Slots: the most",
         "  C:\n    requests: 4\n    prompt_tokens: 8\n    output_tokens: 8\n\n# Slots: the most",
     )
-    assert edited.planned()["measure"] == 2 + 3
+    assert edited.planned()["measure"] == 2 + 4
 
 
 def test_an_edited_script_measures_nothing(edited):

@@ -46,9 +46,22 @@ CELLS = (
 ENGINES = {
     "static": {"backend": "torch", "options": {"admission": "padded"}, "baseline": None},
     "vllm": {"backend": "vllm", "options": {}, "baseline": "static"},
+    # controls: the baseline under a second name, and two admissions over one loop
+    "static_again": {"backend": "torch", "options": {"admission": "padded"}, "baseline": None},
+    "torch_wave": {"backend": "torch", "options": {"admission": "wave"}, "baseline": "static"},
+    "torch_continuous": {
+        "backend": "torch",
+        "options": {"admission": "continuous"},
+        "baseline": "static",
+    },
 }
 # Seconds per step (a) and per row (c): near the lesson's calibration on its workload A.
-STEP_TIMES = {"static": (16.6e-3, 124e-6), "vllm": (11.14e-3, 95.6e-6)}
+STEP_TIMES = {
+    **dict.fromkeys(
+        ["static", "static_again", "torch_wave", "torch_continuous"], (16.6e-3, 124e-6)
+    ),
+    "vllm": (11.14e-3, 95.6e-6),
+}
 MODEL = {
     "bytes": 5_242_880,
     "kv_bytes_per_token": 2048,
@@ -66,7 +79,8 @@ START = datetime(2026, 11, 29, 14, 0, 0, 123_000, tzinfo=UTC)
 def lengths(requests: Mapping) -> tuple[int, ...]:
     """Output tokens of every request of a workload, in order of arrival."""
     cycle = requests["output_tokens"]
-    return tuple(cycle[i % len(cycle)] for i in range(requests["count"]))
+    found = tuple(cycle[i % len(cycle)] for i in range(requests["count"]))
+    return tuple(sorted(found)) if requests["order"] == "sorted" else found
 
 
 @cache
@@ -278,6 +292,7 @@ def write_timings(
     *,
     samples: int = 1,
     noise: float = 0.0,
+    sample_noise: float = 0.0,
     seed: int = 1,
     cells: Sequence[tuple[str, str, int]] = CELLS,
     workloads: Mapping[str, Mapping] = DEMO,
@@ -292,6 +307,7 @@ def write_timings(
         samples: windows per timing.
         noise: standard deviation of the log of one factor per timing, on its step times; 0 gives
             the same times in every repeat.
+        sample_noise: the same of one factor per window.
         seed: of the noise.
         cells: (engine, workload, slots); an engine is a key of `ENGINES`.
         workloads: name -> {count, prompt_tokens, output_tokens, order}; `LESSON` is ready too.
@@ -314,7 +330,8 @@ def write_timings(
             factor = rng.lognormvariate(0.0, noise) if noise else 1.0
             rows, steps, windows = [], [], []
             for sample in range(1, samples + 1):
-                served = serve(requests, slots, admission, a * factor, c * factor, sample)
+                by = factor * (rng.lognormvariate(0.0, sample_noise) if sample_noise else 1.0)
+                served = serve(requests, slots, admission, a * by, c * by, sample)
                 rows += served[0]
                 steps += served[1]
                 windows.append(max(row["returned_s"] for row in served[0]))

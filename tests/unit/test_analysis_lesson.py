@@ -81,3 +81,11 @@ def test_latencies_are_matched_by_rank():
     assert lesson.latency("vllm_16", "B", 0, 3) == (None, None)
     assert lesson.latency("vllm_16", "A", 0, 4) == (None, None)
     assert lesson.latency(None, "B", 0, 4) == (None, None)
+
+
+def test_how_far_two_runs_were_apart():
+    assert lesson.runs_apart("vllm_16", "B") == lesson.runs_apart("vllm_256", "B") == (0.03, 0.04)
+    low, high = lesson.runs_apart("static_16", "B")
+    assert low == high == lesson.static_runs_apart()
+    assert lesson.runs_apart("static_16", "A") is None
+    assert lesson.runs_apart(None, "B") is None

@@ -439,7 +439,8 @@ def test_command_writes_everything(tmp_path):
     folder, summary = tmp_path / "tables", tmp_path / "deep" / "summary.json"
     arguments = ["--output-dir", str(folder), "--summary", str(summary)]
     assert tables.main(["--plan", str(file), *arguments]) == 0
-    names = {"requests", "timings", "throughput", "ratios", "latency", "idle", "kv", "attempts"}
+    names = {"requests", "timings", "throughput", "noise", "ratios", "controls", "variance"}
+    names |= {"latency", "idle", "kv", "attempts"}
     assert {p.name for p in folder.iterdir()} == {
         f"{n}.{kind}" for n in names for kind in ("parquet", "csv")
     }

@@ -142,14 +142,16 @@ def test_the_quotient_crosses_sessions_if_its_uniform_ratio_does(plan, engine):
     synthetic.remeasure(find(plan, engine, "A", repeat=1))
     made = analyse(plan)[0]["ratios"]
     crossing = made[made["crosses_sessions"] & (made["name"] != "slots_ratio")]
-    assert set(zip(crossing["name"], crossing["repeat"], strict=True)) == {("R_A", 1), ("Q", 1)}
+    names = {("R_A", 1), ("Q", 1), ("loss_when_mixed", 1)}
+    assert set(zip(crossing["name"], crossing["repeat"], strict=True)) == names
 
 
 def test_ratios_that_cross_sessions_are_marked(plan):
     synthetic.remeasure(find(plan, "static", "B", repeat=2))
     made, summary = analyse(plan)
     crossing = made["ratios"][made["ratios"]["crosses_sessions"]]
-    assert set(zip(crossing["name"], crossing["repeat"], strict=True)) == {("R_B", 2), ("Q", 2)}
+    names = {"R_B", "Q", "loss_when_mixed", *(f"E2E_{length}" for length in (8, 16, 32, 128))}
+    assert set(zip(crossing["name"], crossing["repeat"], strict=True)) == {(n, 2) for n in names}
     assert made["ratios"]["crosses_sessions"].dtype == bool
     marked = {name: entry["crosses_sessions"] for name, entry in summary["ratios"].items()}
     assert marked == {"R_A": [], "R_B": [2], "Q": [2], "slots_ratio": []}

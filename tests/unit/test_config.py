@@ -39,10 +39,10 @@ def specs(config):
 
 
 @pytest.mark.parametrize("scale", ["smoke", "demo", "lesson"])
-def test_shipped_config_is_valid_at_every_scale(config, schema, scale):
-    config["scale"] = scale
+def test_shipped_config_is_valid_at_every_scale(shipped, schema, scale):
+    config = shipped | {"scale": scale}
     settings.check(config, schema)
-    assert len(settings.cells(config)) == 6
+    assert len(settings.cells(config)) == 8
 
 
 def test_every_shipped_scale_is_tested(shipped):

@@ -37,3 +37,9 @@ def test_written(written, text):
 @pytest.mark.parametrize("write", [n.rate, n.ratio, n.percent, n.seconds, n.size, n.date])
 def test_null_is_an_en_dash(write, null):
     assert write(null) == "\u2013"
+
+
+def test_ratios_far_from_1_keep_their_size():
+    assert [n.ratio(v) for v in (0, 0.009, 0.01, 1.5, 999_999, 3.2e12)] == [
+        "0.00x", "9.0e-03x", "0.01x", "1.50x", "999,999.00x", "3.2e12x",
+    ]  # fmt: skip

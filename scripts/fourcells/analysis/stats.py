@@ -155,6 +155,8 @@ def bootstrap_intervals(series: Sequence[Sequence[float]], seed: int) -> list[In
                 method="percentile",
                 rng=np.random.default_rng(seed),
             ).confidence_interval
-            for place, low, high in zip(part, np.exp(ends.low), np.exp(ends.high), strict=True):
-                found[place] = float(low), float(high)
+            # Sorted: of equal values rounding may leave the low end above the high one.
+            pairs = np.exp(np.sort([ends.low, ends.high], axis=0)).T.tolist()
+            for place, (low, high) in zip(part, pairs, strict=True):
+                found[place] = low, high
     return found

@@ -147,7 +147,8 @@ def publishable(
     ]
     reasons += [
         f"a control that must be 1 is not: {each['name']} is {each['estimate']:.3f}, "
-        f"95 % interval {each['low']:.3f} to {each['high']:.3f}"
+        f"95 % interval {each['low']:.3f} to {each['high']:.3f} (of {len(controls)}, one in twenty "
+        "fails by chance)"
         for each in controls
         if each["passed"] is False
     ]

@@ -9,7 +9,7 @@ from fourcells.report.data import Data, ratio_interval, summary_ratio
 from fourcells.report.grid import first, mean
 from fourcells.report.grids import workload_pair
 from fourcells.report.texts import EN
-from fourcells.report.wording import direction, sureness
+from fourcells.report.wording import direction, sureness, within_floor
 
 
 def main_group(data: Data) -> pd.DataFrame:
@@ -51,11 +51,15 @@ def _facts(data: Data, rows: pd.DataFrame) -> tuple[str, dict]:
     """(direction, words) of one ratio."""
     told = ratio_interval(data, rows)
     low, high, count = told["low"], told["high"], told["n"]
+    sure = sureness(low, high, count, first(rows.lesson))
+    way = direction(**told)
+    if way == "unsure" and within_floor(told["estimate"], told["floor"]):
+        sure += "; " + EN["within_floor"].format(floor=n.percent(told["floor"]))
     words = {
         "value": n.ratio(first(rows.geometric_mean)),
-        "sure": sureness(low, high, count, first(rows.lesson)),
+        "sure": sure,
     }
-    return direction(low, high, count), words
+    return way, words
 
 
 def _compared(data: Data, rows: pd.DataFrame) -> str:

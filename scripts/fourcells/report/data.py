@@ -109,13 +109,24 @@ def load(tables: str | Path, summary: str | Path) -> Data:
 
 
 def ratio_interval(data: Data, rows: pd.DataFrame) -> dict:
-    """`low`, `high` and `n` of one ratio: from its table, else from the summary's entry of it."""
+    """`estimate`, `low`, `high` and `n` of one ratio, from its table, else from the summary's
+    entry of it; and the noise `floor`."""
     count = int(rows.value.count())
     low, high = rows.low.iloc[0], rows.high.iloc[0]
     if is_missing(low) or is_missing(high):
         entry = summary_ratio(data, rows)
         low, high = entry.get("low"), entry.get("high")
-    return {"low": low, "high": high, "n": count}
+    told = {"estimate": rows.geometric_mean.iloc[0], "low": low, "high": high, "n": count}
+    return told | {"floor": noise_floor(data)}
+
+
+def noise_floor(data: Data) -> float | None:
+    """The largest that one engine under two names shows, as a share; None without such a pair.
+
+    Of two repeats it is so wide that it would hide everything.
+    """
+    floors = data.controls[data.controls.kind.eq("A/A") & data.controls.n.gt(2)].noise_floor
+    return None if floors.dropna().empty else float(floors.max())
 
 
 def summary_ratio(data: Data, rows: pd.DataFrame) -> dict:

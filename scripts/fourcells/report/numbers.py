@@ -43,8 +43,12 @@ def rate(value: object) -> str:
 
 
 def ratio(value: object) -> str:
-    """2.981 -> '2.98x'."""
-    return MISSING if is_missing(value) else number(value, 2) + "x"
+    """2.981 -> '2.98x'; what two digits cannot hold, as '4.1e-05x'."""
+    if is_missing(value):
+        return MISSING
+    if float(value) and not 0.01 <= abs(float(value)) < 1e6:
+        return f"{float(value):.1e}x".replace("e+0", "e").replace("e+", "e")
+    return number(value, 2) + "x"
 
 
 def percent(value: object, sign: bool = False) -> str:

@@ -1,0 +1,135 @@
+"""The tables of latency: medians by output length, their intervals, ratios of E2E."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fourcells.report import numbers as n
+from fourcells.report.data import Data, ratio_interval
+from fourcells.report.grid import (
+    Cell,
+    Grid,
+    columns,
+    drop,
+    drop_empty,
+    drop_spread,
+    figure,
+    first,
+    groups,
+    interval,
+    mean,
+    text,
+)
+from fourcells.report.texts import EN
+from fourcells.report.wording import conclusion
+from fourcells.report.words import LABELS
+
+
+def medians(data: Data) -> list[Grid]:
+    """One table per workload: medians by output length, mean over repeats, all four metrics."""
+    metrics = ["ttft_s", "service_ttft_s", "e2e_produced_s", "e2e_returned_s"]
+    made = []
+    for (workload,), frame in groups(data.latency, ["workload"]):
+        rows = []
+        for (engine, slots, tokens), part in groups(frame, ["engine", "slots", "output_tokens"]):
+            rows.append(
+                [
+                    text(engine),
+                    figure(slots, n.integer),
+                    figure(tokens, n.integer),
+                    figure(first(part.n), n.integer),
+                    *(figure(mean(part[key]), n.seconds) for key in metrics),
+                    figure(first(part.lesson_ttft_s), n.seconds),
+                    figure(first(part.lesson_e2e_s), n.seconds),
+                ]
+            )
+        heads = columns("name:engine", "slots", "output_tokens", "requests", *metrics)
+        heads += columns("lesson:lesson_ttft_s", "lesson:lesson_e2e_s")
+        repeats = frame.repeat.nunique()
+        caption = EN["latency_caption"] if repeats > 1 else EN["latency_caption_one"]
+        grid = Grid(caption.format(workload=workload, n=repeats), heads, rows)
+        made.append(drop_empty(grid, (LABELS["lesson_ttft_s"], LABELS["lesson_e2e_s"])))
+    return made
+
+
+def ratios(data: Data) -> Grid:
+    """How many times sooner requests are returned than by the baseline, by output length."""
+    frame = data.ratios[data.ratios["name"].astype(str).str.match(r"E2E_(.*_)?\d+$")]
+    parts = frame["name"].astype(str).str.rsplit("_", n=1)
+    # the usual mixed workload is not named, a further one is: E2E_32, E2E_C_32
+    frame = frame.assign(kind=parts.str[0], output_tokens=parts.str[-1].astype(int))
+    rows = []
+    keys = ["kind", "engine", "slots", "baseline", "output_tokens"]
+    for (kind, engine, slots, baseline, tokens), part in groups(frame, keys):
+        workload = kind.partition("_")[2] or "B"
+        told = ratio_interval(data, part)
+        rows.append(
+            [
+                text(engine),
+                figure(slots, n.integer),
+                text(_beside(baseline, first(part.baseline_slots))),
+                text(workload),
+                figure(tokens, n.integer),
+                figure(first(part.geometric_mean), n.ratio),
+                figure(told["n"], n.integer),
+                interval(told, n.ratio),
+                text(conclusion("E2E", **told)),
+                figure(first(part.lesson), n.ratio),
+            ]
+        )
+    heads = columns("name:engine", "slots", "text:compared", "text:workload")
+    heads += columns("output_tokens", "estimate", "n", "interval", "text:conclusion")
+    heads += columns("lesson:lesson")
+    grid = drop_spread(Grid(EN["e2e_caption"], heads, rows, name="noise"))
+    grid = drop_empty(grid, [LABELS["lesson"]])
+    if frame.kind.nunique() < 2:
+        grid = drop(grid, [LABELS["workload"]])
+    return replace(grid, note=f"{EN['e2e_note']} {grid.note}".strip())
+
+
+def _beside(baseline: str, slots: object) -> str:
+    """'static, 16 slots'."""
+    if n.is_missing(slots):
+        return baseline
+    return f"{baseline}, {n.integer(slots)} {LABELS['slots']}"
+
+
+def intervals(data: Data) -> list[Grid]:
+    """One table per workload: intervals of the medians, and percentiles; none without any."""
+    bounds = ["ttft_low", "ttft_high", "e2e_returned_low", "e2e_returned_high"]
+    percentiles = [f"e2e_returned_p{p}" for p in (90, 95, 99)]
+    made = []
+    for (workload,), frame in groups(data.latency, ["workload"]):
+        if frame[[*bounds, *percentiles]].isna().all(axis=None):
+            continue
+        rows = []
+        keys = ["engine", "slots", "output_tokens", "repeat"]
+        for (engine, slots, tokens, repeat), part in groups(frame, keys):
+            rows.append(
+                [
+                    text(engine),
+                    figure(slots, n.integer),
+                    figure(tokens, n.integer),
+                    figure(repeat, n.integer),
+                    figure(first(part.n), n.integer),
+                    *(_median(part, metric) for metric in ("ttft", "e2e_returned")),
+                    *(figure(first(part[key]), n.seconds) for key in percentiles),
+                ]
+            )
+        heads = columns("name:engine", "slots", "output_tokens", "repeat", "requests")
+        heads += columns("ttft_interval", "e2e_returned_interval", *percentiles)
+        caption = EN["medians_caption"].format(workload=workload)
+        grid = Grid(caption, heads, rows, EN["medians_note"])
+        if frame.repeat.nunique() < 2:
+            grid = drop(grid, [LABELS["repeat"]])
+        made.append(drop_empty(grid, [LABELS[key] for key in percentiles]))
+    return made
+
+
+def _median(part, metric: str) -> Cell:
+    """'1.88 [1.80, 1.95]' of one repeat."""
+    middle = n.seconds(first(part[f"{metric}_s"]))
+    low, high = (first(part[f"{metric}_{end}"]) for end in ("low", "high"))
+    if low is None or high is None:
+        return text(middle)
+    return Cell(f"{middle} [{n.seconds(low)}, {n.seconds(high)}]")

@@ -1,0 +1,75 @@
+"""The section on noise: what may be concluded, first; the reckoning behind it, folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fourcells.report import noise as tables
+from fourcells.report import numbers as n
+from fourcells.report.blocks import Commands, Details, Figure, Listing, Section, or_reason
+from fourcells.report.data import Data
+from fourcells.report.grid import drop
+from fourcells.report.ratio_figure import ratio_figure
+from fourcells.report.texts import EN
+from fourcells.report.words import LABELS
+
+PRECISE = "make precise TARGET=0.05"
+
+
+def noise(data: Data) -> Section:
+    """The whole section. What is missing leaves its reason."""
+    blocks: list = [*_conclusions(data), *_limits(data)]
+    blocks.append(or_reason(tables.cells(data), EN["noise_caption"], "why_no_noise"))
+    blocks.append(or_reason(tables.controls(data), EN["controls_caption"], "why_no_controls"))
+    blocks.append(Details(EN["variance_head"], _variance(data)))
+    return Section("noise", EN["noise_head"], "4", EN["noise_intro"], blocks)
+
+
+def _conclusions(data: Data) -> Iterator:
+    svg = ratio_figure(data)
+    if svg:
+        yield Figure("conclusions", svg, EN["ratio_figure"])
+    yield or_reason(tables.conclusions(data), EN["conclusions_caption"], "why_no_ratio")
+
+
+def _limits(data: Data) -> Iterator:
+    """The sentences, the lesson's own claim, then what they were reckoned from."""
+    limits = data.summary.get("limits") or {}
+    sentences = list(limits.get("sentences") or [])
+    if limits.get("n") == 0:
+        # without Q, what can be said of the first ratio that was measured
+        measured = [each for each in (limits.get("by_ratio") or {}).values() if each.get("n")]
+        sentences += measured[0]["sentences"] if measured else []
+    claim = _claim(data.summary.get("lesson_claim") or {})
+    if sentences or claim:
+        yield Listing([*sentences, *claim])
+    if not sentences:
+        yield EN["absent"].format(what=EN["limits_head"], why=EN["why_no_limits"])
+    left_out = tables.left_out(limits)
+    if left_out.rows:
+        yield Details(EN["left_out_head"], [left_out])
+    cost = tables.cost(limits)
+    if cost.rows:
+        command = Commands(EN["cost_command"], [PRECISE])
+        yield Details(EN["cost_head"], [cost, command])
+
+
+def _variance(data: Data) -> list:
+    """The table; advice that is the same for all cells is said once, above it."""
+    grid = tables.variance(data)
+    advice = data.variance.advice.dropna().unique()
+    if len(advice) != 1:
+        return [or_reason(grid, EN["variance_caption"], "why_no_variance")]
+    return [str(advice[0]), drop(grid, [LABELS["advice"]])]
+
+
+def _claim(claim: dict) -> list[str]:
+    """What the lesson's single run could claim, as the summary puts it."""
+    sentence = claim.get("sentence")
+    if n.is_missing(sentence):
+        ends = {key: claim.get(key) for key in ("estimate", "low", "high")}
+        if any(map(n.is_missing, ends.values())):
+            return []
+        written = {key: n.ratio(value) for key, value in ends.items()}
+        sentence = EN["lesson_claim"].format(**written)
+    return [sentence]
