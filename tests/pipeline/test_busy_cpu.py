@@ -47,15 +47,16 @@ def summary(workflow):
 def busy(workflow):
     """Three repeats of one cell, a CPU hog beside the second; the hog's CPU seconds per second."""
     workflow.torch_only()
+    workflow.edit("# repeats: 5\n", "repeats: 3\n")
     # a model large enough for windows of seconds
-    workflow.edit("        hidden_size: 64\n", "        hidden_size: 1024\n")
+    workflow.edit("        hidden_size: 64\n", "        hidden_size: 512\n")
     workflow.edit("        num_hidden_layers: 2\n", "        num_hidden_layers: 6\n")
     workflow.edit(
         "    slots: [16]\n    options:", "    slots: [16]\n    workloads: [B]\n    options:"
     )
     log = workflow.folder / f"results/logs/measure/{CELL}/2.log"
     running = subprocess.Popen(
-        [sys.executable, "-m", "snakemake", "-j1", "--config", "repeats=3"],
+        [sys.executable, "-m", "snakemake", "-j1"],
         cwd=workflow.folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -104,12 +105,15 @@ def test_a_hog_is_counted_flagged_and_measured_away(busy):
     timings = workflow.timings()
     time.sleep(1.1)  # the summary's dates have whole seconds
     forced = re.search(r"--forcerun (\S+)", command).group(1)
-    out = workflow.run("--config", "repeats=3", "--forcerun", forced)
+    out = workflow.run("--forcerun", forced)
     assert out.count("Measuring ") == 1
     again = workflow.timings()
     assert {name for name in timings if timings[name] != again[name]} == {f"{CELL}/2.parquet"}
-    made = {file.split("/")[1] for file in changed(workflow, before)}
-    assert made == {"timings", "steps", "tables", "summary.json", "report.html"}
+    made = changed(workflow, before)
+    assert {file.split("/")[1] for file in made} == {
+        *("timings", "steps", "tables", "summary.json", "report.html")
+    }
+    assert [file for file in made if "/timings/" in file] == [f"results/timings/{CELL}/2.parquet"]
 
     # clean again; another session than its block, since another run of the workflow made it
     assert verdicts(workflow) == {1: "clean", 2: "clean", 3: "clean"}
