@@ -141,9 +141,9 @@ def load(plan: Sequence[Mapping]) -> Timings:
 
 
 def table_order(entry: Mapping) -> tuple:
-    """Sorts baselines before what is compared with them, then by name, slots and repeat: a plan
-    is in the order of measuring, which is shuffled."""
-    return (entry["baseline"] is not None, *(entry[key] for key in KEYS))
+    """Sorts by backend, then by name, workload, slots and repeat: a plan is in the order of
+    measuring, which is shuffled."""
+    return tuple(entry[key] for key in ("backend", *KEYS))
 
 
 class Unusable(ValueError):

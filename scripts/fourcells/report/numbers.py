@@ -10,11 +10,12 @@ MINUS = "\u2212"
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value is null in any of its spellings (None, NaN, NaT, pandas.NA, infinity)."""
+    """Whether a value is null (None, NaN, NaT, pandas.NA, infinity, no text). The word "none" is
+    text: graphs may be none, and an engine may be called so."""
     if value is None:
         return True
     if isinstance(value, str):
-        return value.strip().lower() in ("", "nan", "none", "nat", "<na>", "null")
+        return not value.strip()
     try:
         return not math.isfinite(value)
     except TypeError:
