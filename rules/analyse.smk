@@ -25,7 +25,7 @@ rule tables:
     input:
         timings(),
         steps(),
-        library("analysis", "schedule.py", "schema.py", "spec.py", "verdict.py"),
+        library("analysis", "files.py", "schedule.py", "schema.py", "spec.py", "verdict.py"),
         plan="results/plan.json",
         script=SCRIPTS / "tables.py",
     output:

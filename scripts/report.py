@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from fourcells.files import write_whole
 from fourcells.report.data import load
 from fourcells.report.page import render
-from fourcells.report.write import write_whole
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--summary", required=True, metavar="FILE", help="summary.json")
     parser.add_argument(
         "--output",
-        default="results/report.html",
+        type=Path,
+        default=Path("results/report.html"),
         metavar="FILE",
         help="the page (default: %(default)s)",
     )
@@ -30,7 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FileNotFoundError as error:
         print(f"report: {error}", file=sys.stderr)
         return 2
-    write_whole(options.output, render(data))
+    page = render(data)
+    write_whole(options.output, lambda file: file.write_text(page, encoding="utf-8"))
     return 0
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -31,6 +30,7 @@ from fourcells.analysis.timings import timings_table
 from fourcells.analysis.trust import trust
 from fourcells.analysis.variance import variance_table
 from fourcells.analysis.verdicts import judge
+from fourcells.files import write_whole
 from fourcells.verdict import THRESHOLDS
 
 
@@ -70,20 +70,8 @@ def make_tables(
     return tables, summarise(timings, verdicts, tables, found, ratios)
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, then rename it: never half a file."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def write_all(tables: dict[str, pd.DataFrame], summary: dict, folder: Path, json_path: Path):
     """Each table as NAME.parquet and NAME.csv (nulls are empty), and the summary as JSON."""
-    folder.mkdir(parents=True, exist_ok=True)
-    json_path.parent.mkdir(parents=True, exist_ok=True)
     # allow_nan=False: a NaN would make the file no JSON at all.
     text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
     for name, table in tables.items():

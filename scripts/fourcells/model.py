@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from fourcells.files import write_whole
 
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2}
 
@@ -72,9 +73,7 @@ def make_checkpoint(model: Mapping[str, Any], record: Path) -> Checkpoint:
     else:
         folder = Path(model["weights"]).expanduser()
     checkpoint = describe(folder, model["weights"])
-    partial = record.with_name(f"{record.name}.{os.getpid()}.partial")
-    partial.write_text(json.dumps(asdict(checkpoint), indent=2))
-    partial.replace(record)
+    write_whole(record, lambda file: file.write_text(json.dumps(asdict(checkpoint), indent=2)))
     return checkpoint
 
 

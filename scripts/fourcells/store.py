@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fourcells.engines import RequestRecord, StepRecord
+from fourcells.files import attempts_in, temporary, to_disk
 from fourcells.schema import METADATA_KEY, STEPS, TIMING
 from fourcells.spec import first_difference
 from fourcells.window import Timing
@@ -36,7 +36,7 @@ def save(timing: Timing, output: Path, steps: Path, attempts: Path | None) -> Pa
     Raises:
         OSError: the disk is full or cannot be written; then nothing has been replaced.
     """
-    before = _attempts(attempts)
+    before = attempts_in(attempts)
     last = _last_metadata(before, output)
     number = 1 + max([*before, last.get("attempt", 0) if last else 0])
     metadata = {**timing.metadata, "reason": _reason(last, timing.metadata["spec"])}
@@ -78,8 +78,6 @@ def partial(
 ) -> Iterator[Path]:
     """Writes the records of all samples whole, under a temporary name beside `path`.
 
-    A job that is killed leaves no file that counts; what it leaves is removed by the next one.
-
     Args:
         path: the name that the file shall get.
         schema: `schema.TIMING` or `schema.STEPS`.
@@ -96,37 +94,17 @@ def partial(
     ]
     document = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
     table = pa.Table.from_pylist(rows, schema.with_metadata({METADATA_KEY: document.encode()}))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(path)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        with temporary.open("wb") as file:
-            # page checksums: a flipped byte is found when the file is read, not believed
+    with temporary(path) as whole:
+        # page checksums: a flipped byte is found when the file is read, not believed
+        with whole.open("wb") as file:
             pq.write_table(table, file, compression="zstd", write_page_checksum=True)
-            file.flush()
-            os.fsync(file.fileno())
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)
+        to_disk(whole)
+        yield whole
 
 
-def _remove_leftovers(path: Path) -> None:
-    """Temporary files of processes that were killed while they wrote."""
-    for partial in path.parent.glob(f"{path.name}.*.partial"):
-        pid = partial.suffixes[-2].removeprefix(".")
-        if not (pid.isdigit() and psutil.pid_exists(int(pid))):
-            partial.unlink(missing_ok=True)
-
-
-def _attempts(folder: Path | None) -> dict[int, Path]:
-    """The attempts in a folder, by number."""
-    files = folder.glob("*.parquet") if folder else ()
-    return {int(file.stem): file for file in files if file.stem.isdigit()}
-
-
-def _last_metadata(attempts: Mapping[int, Path], output: Path) -> dict[str, Any] | None:
+def _last_metadata(attempts: dict[int, Path], output: Path) -> dict[str, Any] | None:
     """Metadata of the attempt before this one; of the timing itself where no attempts are kept."""
-    for file in [*(attempts[number] for number in sorted(attempts, reverse=True)), output]:
+    for file in [*reversed(attempts.values()), output]:
         try:
             return json.loads(pq.read_metadata(file).metadata[METADATA_KEY])
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):

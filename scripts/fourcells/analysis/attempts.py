@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pandas as pd
 
 from fourcells.analysis.check import identity_problem, row_problems, stale_key
 from fourcells.analysis.load import KEYS, Timings, Unusable, read, stack, table_order
+from fourcells.analysis.timings import served
 from fourcells.analysis.verdicts import STALE, moment, of_rows, of_witness
+from fourcells.files import attempts_in
 from fourcells.schema import TIMING
 from fourcells.verdict import CLEAN, whole
 
@@ -57,8 +58,8 @@ def attempts_table(
     }
     rows, read_rows, tables, metadata = [], [], [], []
     for entry in sorted(plan, key=table_order):
-        for file in _files(entry.get("attempts")):
-            row = {key: entry[key] for key in KEYS} | {"attempt": int(file.stem), "counts": False}
+        for number, file in attempts_in(entry.get("attempts")).items():
+            row = {key: entry[key] for key in KEYS} | {"attempt": number, "counts": False}
             rows.append(row)
             try:
                 table, meta = read(str(file), TIMING)
@@ -73,10 +74,7 @@ def attempts_table(
 
     frame = stack(tables, TIMING)
     problems, found = row_problems(frame, metadata), of_rows(frame, len(metadata))
-    by_sample = frame.groupby(["timing", "sample"]).agg(
-        window_s=("returned_s", "max"), tokens=("produced_tokens", "sum")
-    )
-    totals = by_sample.groupby("timing").sum()
+    totals = served(frame).groupby("timing").sum()
     for number, (row, meta) in enumerate(zip(read_rows, metadata, strict=True)):
         row["problem"] = row["problem"] or problems.get(number)
         row["started"] = meta["provenance"].get("started")
@@ -90,12 +88,6 @@ def attempts_table(
         if current == [row["attempt"], row["started"]]:
             row |= {"counts": True, "verdict": verdict}
     return pd.DataFrame(rows, columns=COLUMNS).astype(_TYPES)
-
-
-def _files(folder: str | None) -> list[Path]:
-    """The attempts in a folder, by number; their steps lie beside them as NUMBER.steps.parquet."""
-    files = Path(folder).glob("*.parquet") if folder else ()
-    return sorted((f for f in files if f.stem.isdigit()), key=lambda file: int(file.stem))
 
 
 def one_way(attempts: pd.DataFrame) -> list[dict]:

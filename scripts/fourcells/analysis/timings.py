@@ -9,6 +9,8 @@ import pandas as pd
 from fourcells.analysis.load import Timings
 from fourcells.analysis.verdicts import witnesses
 
+# What makes a window.
+WINDOW = ["timing", "sample"]
 # Counters of a window's witness, by column.
 WITNESS = {
     "foreign_cpu_s": "foreign_cpu_s",
@@ -44,17 +46,20 @@ _TYPES = {
 }
 
 
+def served(requests: pd.DataFrame) -> pd.DataFrame:
+    """`window_s` and `tokens` of each window, indexed by `timing` and `sample`."""
+    return requests.groupby(WINDOW).agg(
+        window_s=("returned_s", "max"), tokens=("produced_tokens", "sum")
+    )
+
+
 def windows(timings: Timings) -> pd.DataFrame:
     """Per `timing` and `sample`: `window_s` (t of the last request returned), `tokens` (useful
     output tokens), and the sums `steps`, `rows`, `useful_rows`, null without a steps file."""
-    by = ["timing", "sample"]
-    served = timings.requests.groupby(by).agg(
-        window_s=("returned_s", "max"), tokens=("produced_tokens", "sum")
-    )
-    stepped = timings.steps.groupby(by).agg(
+    stepped = timings.steps.groupby(WINDOW).agg(
         steps=("step", "size"), rows=("rows", "sum"), useful_rows=("useful_rows", "sum")
     )
-    return served.join(stepped.astype("Int64")).reset_index()
+    return served(timings.requests).join(stepped.astype("Int64")).reset_index()
 
 
 def timings_table(timings: Timings, verdicts: Sequence[Sequence[str]]) -> pd.DataFrame:

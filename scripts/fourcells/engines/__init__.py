@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 from fourcells.model import Checkpoint
@@ -137,7 +138,9 @@ def requested(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {**common, **spec["options"], "prefix_caching": False}
 
 
+@cache
 def _has_gpu() -> bool:
+    """Asked once: the workflow checks every cell before its first job."""
     tool = shutil.which("nvidia-smi")
     return (
         tool is not None

@@ -17,9 +17,9 @@ from vllm.v1.core.sched.scheduler import Scheduler
 
 from fourcells.machine import end_with_parent
 
-# Names the file that receives one JSON array per step, in the order of STEP_FIELDS.
+# Names the file that receives one JSON array per step: time, rows, useful rows, waiting, tokens,
+# share of the KV blocks in use, ids of preempted requests.
 STEP_LOG = "FOUR_CELLS_STEP_LOG"
-STEP_FIELDS = ("time", "rows", "useful_rows", "waiting", "tokens", "kv_used", "preempted")
 
 
 class _Logged:
