@@ -12,13 +12,17 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 
-def first_spec(scale: str, engine: str, workload: str) -> dict[str, Any]:
+def first_spec(
+    scale: str, engine: str, workload: str, random_weights: bool = False
+) -> dict[str, Any]:
     """The spec of an engine's first cell on a workload, at a scale of config.yaml, repeat 1."""
     import yaml
 
     from fourcells import config as settings
 
     config = yaml.safe_load((ROOT / "config.yaml").read_text()) | {"scale": scale}
+    if random_weights:
+        config["scales"][scale]["model"]["weights"] = "random"
     cell = next(
         cell
         for cell in settings.cells(config)

@@ -1,6 +1,7 @@
 TABLES = [
     *("requests", "timings", "throughput", "noise", "ratios", "controls", "variance"),
-    *("latency", "idle", "kv", "attempts"),
+    *("latency", "idle", "kv", "attempts", "attribution", "ablations", "step_model"),
+    *("prediction", "occupancy", "dose", "arrivals"),
 ]
 
 
@@ -14,7 +15,7 @@ rule plan:
     resources:
         machine=1,
     params:
-        plan=settings.canonical(PLAN),
+        plan=lambda _: settings.canonical(wanted()),
     message:
         "Writing down what is planned"
     script:
@@ -23,9 +24,18 @@ rule plan:
 
 rule tables:
     input:
-        timings(),
-        steps(),
-        library("analysis", "files.py", "schedule.py", "schema.py", "spec.py", "verdict.py"),
+        timings,
+        steps,
+        library(
+            "analysis",
+            "files.py",
+            "schedule.py",
+            "schema.py",
+            "simulator.py",
+            "spec.py",
+            "verdict.py",
+            "workload.py",
+        ),
         plan="results/plan.json",
         script=SCRIPTS / "tables.py",
     output:

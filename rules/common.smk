@@ -27,6 +27,7 @@ ORDER = [(cell.path, str(repeat)) for cell, repeat in settings.order(config)]
 # Ready jobs of higher priority start first: the recorded order, repeat after repeat.
 PRIORITY = {timing: len(ORDER) - place for place, timing in enumerate(ORDER)}
 PLAN = list(settings.plan(config))
+SETS = [name for name in settings.sets(config) if name != settings.MAIN]
 MODEL = settings.model_spec(config)
 # Relative, so that a checkout that is moved measures nothing again.
 SCRIPTS = Path(os.path.relpath(BASE / "scripts"))
@@ -38,12 +39,26 @@ wildcard_constraints:
     repeat="|".join(str(repeat) for repeat in settings.repeats(config)),
 
 
-def timings():
-    return [timing["path"] for timing in PLAN]
+def wanted():
+    """The timings that tables and page are made of: those of `main`, and of the other sets those
+    that are asked for by the set's name and those that were measured before.
+
+    Only an input or params function may ask: the targets are not known while files are read.
+    """
+    asked = session.remember_sets(set(SETS) & set(workflow.dag_settings.targets or ()))
+    return [
+        timing
+        for timing in PLAN
+        if timing["set"] in {settings.MAIN, *asked} or Path(timing["path"]).exists()
+    ]
 
 
-def steps():
-    return [timing["steps"] for timing in PLAN]
+def timings(_=None):
+    return [timing["path"] for timing in wanted()]
+
+
+def steps(_=None):
+    return [timing["steps"] for timing in wanted()]
 
 
 def library(*parts):

@@ -7,6 +7,7 @@ rule report:
             "analysis/lesson.yaml",
             "analysis/stats.py",
             "schedule.py",
+            "simulator.py",
         ),
         expand("results/tables/{table}.parquet", table=TABLES),
         script=SCRIPTS / "report.py",

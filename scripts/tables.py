@@ -14,16 +14,23 @@ from pathlib import Path
 
 import pandas as pd
 
+from fourcells.analysis.ablations import ablations_table
+from fourcells.analysis.arrivals import arrivals_table
 from fourcells.analysis.attempts import attempts_table
+from fourcells.analysis.attribution import attribution_table
 from fourcells.analysis.controls import controls_table
+from fourcells.analysis.dose import dose_table
 from fourcells.analysis.idle import idle_table
 from fourcells.analysis.kv import kv_table
 from fourcells.analysis.latency import latency_table
 from fourcells.analysis.load import Timings, load
 from fourcells.analysis.noise import noise_table
+from fourcells.analysis.occupancy import occupancy_table
 from fourcells.analysis.pairs import all_ratios
+from fourcells.analysis.prediction import predicted_seconds, prediction_table
 from fourcells.analysis.ratios import ratios_table
 from fourcells.analysis.requests import requests_table
+from fourcells.analysis.step_model import step_model_table
 from fourcells.analysis.summary import summarise
 from fourcells.analysis.throughput import throughput_table
 from fourcells.analysis.timings import timings_table
@@ -50,6 +57,8 @@ def make_tables(
     throughput = throughput_table(counted)
     latency = latency_table(counted, requests)
     ratios = all_ratios(counted, throughput, latency)
+    step_model = step_model_table(counted)
+    prediction = prediction_table(counted, step_model)
     tables = {
         "requests": requests,
         "timings": timings_table(timings, verdicts),
@@ -61,6 +70,13 @@ def make_tables(
         "latency": latency,
         "idle": idle_table(counted),
         "kv": kv_table(counted),
+        "step_model": step_model,
+        "prediction": prediction,
+        "attribution": attribution_table(counted, throughput, predicted_seconds(prediction)),
+        "ablations": ablations_table(counted, throughput),
+        "occupancy": occupancy_table(counted),
+        "dose": dose_table(counted, throughput),
+        "arrivals": arrivals_table(counted, requests),
         "attempts": attempts_table(plan, timings, verdicts, thresholds),
     }
     blocks: dict[int, list[str]] = {}

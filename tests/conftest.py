@@ -27,9 +27,11 @@ def shipped():
 
 @pytest.fixture
 def config(shipped):
-    """A valid config of one's own, to be spoiled: the shipped one without its control."""
+    """A valid config of one's own, to be spoiled: the six cells of the lesson alone."""
     config = copy.deepcopy(shipped)
-    del config["engines"]["vllm_again"]
+    for kind, names in {"engines": ("static", "vllm"), "workloads": ("A", "B")}.items():
+        config[kind] = {name: config[kind][name] for name in names}
+    del config["sets"]
     return config
 
 

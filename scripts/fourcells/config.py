@@ -9,6 +9,7 @@ import json
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ from fourcells.workload import lengths
 
 # Raised when the meaning of a measurement changes: every timing made under another number is
 # measured again. Edits of the code alone measure nothing again.
-PROTOCOL = 1
+PROTOCOL = 2
+
+# The set that is always measured; the others are measured once somebody asks for them.
+MAIN = "main"
 
 
 class ConfigError(ValueError):
@@ -61,8 +65,17 @@ def check(config: Mapping[str, Any], schema_file: Path) -> None:
             _one_of(f"{key}.workloads", workload, config["workloads"])
         for slots in engine.get("slots", []):
             _one_of(f"{key}.slots", slots, config["slots"])
-    for name in config["workloads"]:
+    for name, workload in config["workloads"].items():
+        for engine in workload.get("engines", []):
+            _one_of(f"workloads.{name}.engines", engine, config["engines"])
         _check_workload(config, name)
+    for name, blocks in config.get("sets", {}).items():
+        for place, block in enumerate(blocks):
+            for kind in ("engines", "workloads"):
+                for each in block[kind]:
+                    _one_of(f"sets.{name}.{place}.{kind}", each, config[kind])
+    for cell in cells(config):
+        _check_arrival(config, cell)
 
 
 def _is_integer(_checker: Any, value: Any) -> bool:
@@ -79,6 +92,12 @@ _Validator = jsonschema.validators.extend(
 def _check_workload(config: Mapping[str, Any], name: str) -> None:
     key = f"workloads.{name}"
     workload, scale = config["workloads"][name], config["scales"][config["scale"]]
+    poisson = workload.get("arrival") == "poisson"
+    if poisson and "rate" not in workload:
+        raise ConfigError(f"{key}: arrival: poisson needs 'rate', requests per second")
+    for field in ("rate", "arrival_seed"):
+        if field in workload and not poisson:
+            raise ConfigError(f"{key}.{field}: only a workload with arrival: poisson has it")
     by = scale.get("divide_lengths", 1)
     for field in ("prompt_tokens", "output_tokens"):
         for length in _as_list(workload[field]):
@@ -108,6 +127,19 @@ def _check_workload(config: Mapping[str, Any], name: str) -> None:
                 f"{key}.compare_with: {name} asks for {here} output tokens and {other} for "
                 f"{there}; only workloads of equal totals can be compared"
             )
+
+
+def _check_arrival(config: Mapping[str, Any], cell: Cell) -> None:
+    if "arrival" not in workload_spec(config, cell.workload):
+        return
+    cell_spec = spec(config, cell)
+    default = "padded" if cell_spec["backend"] == "torch" else "continuous"
+    admission = cell_spec["options"].get("admission", default)
+    if admission != "continuous":
+        raise ConfigError(
+            f"workloads.{cell.workload}.arrival: requests that keep coming need an engine with "
+            f"admission: continuous; engines.{cell.engine} has {admission}"
+        )
 
 
 def _check_keys_are_text(node: Any, path: str = "") -> None:
@@ -141,11 +173,8 @@ def _describe(error: jsonschema.ValidationError) -> str:
         return f"{key}: {error.instance!r} is not of type {allowed}"
     if error.validator in ("minItems", "minProperties"):
         return f"{key}: must not be empty"
-    if error.validator == "pattern":
-        return (
-            f"{key}: the name {error.instance!r} cannot be a folder name "
-            "(no slash, brace, control character, leading dot or outer space)"
-        )
+    if error.validator in ("pattern", "not"):
+        return f"{key}: the name {error.instance!r} {error.schema['description']}"
     return f"{key}: {error.message}"
 
 
@@ -156,18 +185,43 @@ def _one_of(key: str, value: Any, allowed: Any) -> None:
 
 
 def cells(config: Mapping[str, Any]) -> list[Cell]:
-    """Every valid cell; an engine may name the slots and the workloads it takes.
+    """Every valid cell, those of the set `main` first."""
+    return [cell for members in sets(config).values() for cell in members]
 
-    Sorted, so that the order of the config decides nothing.
+
+def sets(config: Mapping[str, Any]) -> dict[str, list[Cell]]:
+    """The cells of each set, `main` first; a cell that is in several stands in the first.
+
+    Main are all engines on all workloads with all slots, but for what an engine or a workload says
+    it takes. Sorted, so that the order of the config decides nothing.
     """
-    return [
-        Cell(name, workload, slots)
-        for name, engine in sorted(config["engines"].items())
-        for workload in sorted(config["workloads"])
-        for slots in sorted(config["slots"])
-        if workload in engine.get("workloads", config["workloads"])
-        and slots in engine.get("slots", config["slots"])
-    ]
+    engines, device = config["engines"], config["scales"][config["scale"]]["device"]
+    here = [name for name, engine in engines.items() if engine.get("device", device) == device]
+    found = {
+        MAIN: {
+            Cell(name, workload, slots)
+            for name in here
+            for workload, taken in config["workloads"].items()
+            for slots in config["slots"]
+            if workload in engines[name].get("workloads", config["workloads"])
+            and name in taken.get("engines", here)
+            and slots in engines[name].get("slots", config["slots"])
+            and slots in taken.get("slots", config["slots"])
+        }
+    }
+    for set_name, blocks in sorted(config.get("sets", {}).items()):
+        before = set().union(*(members for other, members in found.items() if other != set_name))
+        found[set_name] = found.get(set_name, set()) | {
+            Cell(name, workload, slots)
+            for block in blocks
+            for name in block["engines"]
+            if name in here
+            for workload in block["workloads"]
+            for slots in block["slots"]
+            if Cell(name, workload, slots) not in before
+        }
+    by_name = attrgetter("engine", "workload", "slots")
+    return {name: sorted(members, key=by_name) for name, members in found.items()}
 
 
 def repeats(config: Mapping[str, Any]) -> range:
@@ -181,13 +235,18 @@ def setting(config: Mapping[str, Any], key: str) -> Any:
 
 
 def order(config: Mapping[str, Any]) -> list[tuple[Cell, int]]:
-    """All timings in the order to measure: repeat by repeat, shuffled by the seed in each."""
-    everything = cells(config)
+    """All timings in the order to measure: repeat by repeat, in each set by set, shuffled by the
+    seed. A further set changes nothing in the order of `main`."""
     return [
         (cell, repeat)
         for repeat in repeats(config)
-        for cell in random.Random(f"{config['seed']}-{repeat}").sample(everything, len(everything))
+        for name, members in sets(config).items()
+        for cell in _shuffled(members, config["seed"], repeat, *(name,) * (name != MAIN))
     ]
+
+
+def _shuffled(members: list[Cell], *seeds: Any) -> list[Cell]:
+    return random.Random("-".join(map(str, seeds))).sample(members, len(members))
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -203,7 +262,17 @@ def workload_spec(config: Mapping[str, Any], name: str) -> dict[str, Any]:
         "prompt_tokens": [n // by for n in _as_list(workload["prompt_tokens"])],
         "output_tokens": [n // by for n in _as_list(workload["output_tokens"])],
         "order": workload.get("order", "cyclic"),
+        **_arrival(config, workload),
     }
+
+
+def _arrival(config: Mapping[str, Any], workload: Mapping[str, Any]) -> dict[str, Any]:
+    """When the requests come; nothing where all are there from the start."""
+    if workload.get("arrival", "block") == "block":
+        return {}
+    rate = workload["rate"] * config["scales"][config["scale"]].get("multiply_rates", 1)
+    seed = workload.get("arrival_seed", config["seed"])
+    return {"arrival": {"process": workload["arrival"], "rate": rate, "seed": seed}}
 
 
 def spec(config: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
@@ -248,11 +317,13 @@ def model_spec(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plan(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every planned timing with its files and spec, in measuring order: what the analysis gets."""
+    """Every timing with its files and spec, in measuring order: what the analysis gets."""
+    set_of = {cell: name for name, members in sets(config).items() for cell in members}
     for position, (cell, repeat) in enumerate(order(config), start=1):
         engine = config["engines"][cell.engine]
         cell_spec = spec(config, cell)
         yield {
+            "set": set_of[cell],
             "engine": cell.engine,
             "backend": engine["backend"],
             "admission": cell_spec["options"].get("admission"),

@@ -21,6 +21,7 @@ TIMING = pa.schema(
         ("output_tokens", _INT),
         ("produced_tokens", _INT),
         ("arrival_s", _FLOAT),
+        ("late_s", _FLOAT),
         ("admitted_s", _FLOAT),
         ("first_token_s", _FLOAT),
         ("finished_s", _FLOAT),
@@ -30,6 +31,8 @@ TIMING = pa.schema(
         ("preemptions", _INT),
     ]
 )
+# Columns that files of an earlier protocol lack, with what held for them.
+ADDED = {"late_s": 0.0}
 # One row per engine step; t_s is its start.
 STEPS = pa.schema(
     [

@@ -9,6 +9,8 @@ from pathlib import Path
 
 # One value for all jobs of a run: their timings belong to one session.
 RUN = "FOUR_CELLS_RUN"
+# The sets that somebody asked for, comma separated: a job on a cluster has other targets.
+SETS = "FOUR_CELLS_SETS"
 # Process id of Snakemake on the machine where the job runs.
 WORKFLOW = "FOUR_CELLS_WORKFLOW"
 # Where the conda environments' post-deploy scripts find their lock files.
@@ -29,3 +31,11 @@ def prepare(workflow: Path) -> None:
     os.environ.setdefault(ENVIRONMENTS, str(workflow / "envs"))
     # not inherited: on a cluster, the job's own Snakemake is the one to watch
     os.environ[WORKFLOW] = str(os.getpid())
+
+
+def remember_sets(asked: set[str]) -> set[str]:
+    """The sets that are asked for here or were by the workflow that this one is a job of."""
+    inherited = filter(None, os.environ.get(SETS, "").split(","))
+    asked = asked | set(inherited)
+    os.environ[SETS] = ",".join(sorted(asked))
+    return asked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fourcells import provenance, verdict
@@ -57,11 +57,10 @@ def measure(spec: Mapping[str, Any], progress: Callable[[str], None]) -> Timing:
     engine = open_engine(spec, checkpoint)
     load_s = time.monotonic() - start
     try:
-        # The workload's own shapes, with other prompts: first runs compile, allocate and fault
-        # pages in, none of which belongs into a window.
+        # First runs compile, allocate and fault pages in, none of which belongs into a window.
         progress(f"loaded in {load_s:.1f} s, warming up")
         start = time.monotonic()
-        engine.serve(make_requests(spec, checkpoint.vocabulary, "warm-up"))
+        engine.serve(warm_up(spec, checkpoint.vocabulary))
         warmup_s = time.monotonic() - start
 
         progress(f"warmed up in {warmup_s:.1f} s, measuring")
@@ -104,8 +103,18 @@ def measure(spec: Mapping[str, Any], progress: Callable[[str], None]) -> Timing:
     )
 
 
+def warm_up(spec: Mapping[str, Any], vocabulary: int) -> list[Request]:
+    """Requests in the workload's own shapes, with other prompts and nobody to wait for.
+
+    The last ones, enough to fill every slot twice: all slots are taken, freed and taken again, and
+    a sorted workload has its longest requests at its end.
+    """
+    requests = make_requests(spec, vocabulary, "warm-up")[-2 * spec["slots"] :]
+    return [replace(request, arrival_s=0.0) for request in requests]
+
+
 def window_seconds(served: Served) -> float:
-    """From t0, when all requests were submitted, until the last one was returned."""
+    """From t0, when all requests were submitted or the first was sent, until all were returned."""
     return max((record.returned_s for record in served.requests), default=math.nan)
 
 
@@ -127,9 +136,14 @@ def other_work(requests: Sequence[Request], served: Served) -> str | None:
             return f"{who} had {record.prompt_tokens} prompt tokens, not {len(asked.prompt)}"
         if record.cached_tokens:
             return f"{who} took {record.cached_tokens} prompt tokens from a cache"
-        times = (record.admitted_s, record.first_token_s, record.finished_s, record.returned_s)
+        if record.arrival_s != asked.arrival_s:
+            return f"{who} was sent for {record.arrival_s} s, not for {asked.arrival_s} s"
+        times = (
+            *(record.arrival_s, record.admitted_s),
+            *(record.first_token_s, record.finished_s, record.returned_s),
+        )
         in_order = all(math.isfinite(t) for t in times) and list(times) == sorted(times)
-        if not in_order or record.admitted_s < 0 or record.first_token_s <= 0:
+        if not in_order or record.first_token_s <= 0:
             return f"{who} has impossible times: {times}"
     useful = sum(step.useful_rows for step in served.steps)
     total = sum(request.output_tokens for request in requests)

@@ -6,16 +6,18 @@ import hashlib
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import cycle, islice
+from itertools import accumulate, cycle, islice
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Request:
-    """Prompt token ids, and how many tokens to produce whatever they are (no end of sequence)."""
+    """Prompt token ids, how many tokens to produce whatever they are (no end of sequence), and when
+    it is sent, seconds after t0."""
 
     prompt: tuple[int, ...]
     output_tokens: int
+    arrival_s: float = 0.0
 
 
 def lengths(requests: Mapping[str, Any], seed: int) -> list[tuple[int, int]]:
@@ -35,6 +37,21 @@ def lengths(requests: Mapping[str, Any], seed: int) -> list[tuple[int, int]]:
     return pairs
 
 
+def arrivals(requests: Mapping[str, Any]) -> list[float]:
+    """When each request is sent, seconds after t0, in ascending order.
+
+    Without `arrival` all are there at t0. A Poisson process has independent, exponential gaps; its
+    first request is sent at t0. The times follow from `rate` (requests per second) and `seed`
+    alone: every engine and every repeat gets the same ones.
+    """
+    count, arrival = requests["count"], requests.get("arrival")
+    if arrival is None:
+        return [0.0] * count
+    draw = random.Random(f"arrival-{arrival['seed']}")
+    gaps = [draw.expovariate(arrival["rate"]) for _ in range(count - 1)]
+    return list(accumulate(gaps, initial=0.0))
+
+
 def make_requests(spec: Mapping[str, Any], vocabulary: int, sample: int | str) -> list[Request]:
     """The requests of one window.
 
@@ -48,8 +65,10 @@ def make_requests(spec: Mapping[str, Any], vocabulary: int, sample: int | str) -
     """
     draw = random.Random(f"{spec['seed']}-{spec['workload']}-{spec['repeat']}-{sample}")
     return [
-        Request(tuple(draw.choices(range(vocabulary), k=prompt)), output)
-        for prompt, output in lengths(spec["requests"], spec["seed"])
+        Request(tuple(draw.choices(range(vocabulary), k=prompt)), output, arrival)
+        for (prompt, output), arrival in zip(
+            lengths(spec["requests"], spec["seed"]), arrivals(spec["requests"]), strict=True
+        )
     ]
 
 

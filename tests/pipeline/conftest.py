@@ -16,6 +16,12 @@ import yaml
 from fourcells import config as settings
 
 ROOT = Path(__file__).resolve().parents[2]
+STATIC = """\
+  static:
+    backend: torch
+    slots: [16]
+    options: {admission: padded}
+"""
 PARTS = ("Snakefile", "config.yaml", "rules", "scripts", "envs", "profiles")
 
 
@@ -59,11 +65,13 @@ class Workflow:
         file.write_text(text.replace(old, new))
 
     def torch_only(self, more: str = "") -> None:
-        """Scale smoke without vLLM: a timing in seconds. `more` declares further engines."""
+        """Scale smoke with the static engine on A and B: a timing in seconds. `more` declares
+        further engines."""
         self.edit("\nscale: demo\n", "\nscale: smoke\n")
         text = (self.folder / "config.yaml").read_text()
-        engines = text[text.index("  vllm:\n") : text.index("\n# Workloads: ")]
-        self.edit(engines, more)
+        rest = text[text.index("\nengines:\n") : text.index("\n# Slots: the most")]
+        a_and_b = rest[rest.index("  A:\n") : rest.index("  # B in the order")]
+        self.edit(rest, f"\nengines:\n{STATIC}{more}\nworkloads:\n{a_and_b}")
         self.edit("slots: [16, 256]\n", "slots: [16]\n")
 
     def specs(self) -> dict[str, dict]:

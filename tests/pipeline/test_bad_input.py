@@ -23,7 +23,7 @@ pytestmark = pytest.mark.pipeline
         (
             "    baseline: static\n",
             "    baseline: nobody\n",
-            "engines.vllm.baseline: 'nobody' is not one of: static",
+            "engines.vllm.baseline: 'nobody' is not one of: static, torch_wave",
         ),
         (
             "    compare_with: A\n",
@@ -31,19 +31,19 @@ pytestmark = pytest.mark.pipeline
             "workloads.C: missing 'requests'",
         ),
         (
-            "    output_tokens: [32, 64, 128, 512]\n",
-            "    output_tokens: [32, 64, 128, 516]\n",
+            "    output_tokens: [32, 64, 128, 512]\n    compare_with: A\n",
+            "    output_tokens: [32, 64, 128, 516]\n    compare_with: A\n",
             "workloads.B.compare_with: B asks for 2960 output tokens and A for 2944",
         ),
         (
-            "    output_tokens: [32, 64, 128, 512]\n",
-            "    output_tokens: [4096]\n",
+            "    output_tokens: [32, 64, 128, 512]\n    compare_with: A\n",
+            "    output_tokens: [4096]\n    compare_with: A\n",
             "workloads.B: prompt + output reach 1056 tokens, more than "
             "scales.demo.max_model_len = 512",
         ),
         (
-            "    output_tokens: [32, 64, 128, 512]\n",
-            "    output_tokens: []\n",
+            "    output_tokens: [32, 64, 128, 512]\n    compare_with: A\n",
+            "    output_tokens: []\n    compare_with: A\n",
             "workloads.B.output_tokens",
         ),
     ],

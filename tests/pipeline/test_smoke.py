@@ -12,17 +12,38 @@ import pytest
 pytestmark = [pytest.mark.pipeline, pytest.mark.slow]
 
 # The lesson's lengths divided by four: 64 requests, A 46 tokens each, B 8, 16, 32 and 128.
+LENGTHS = {"A": [46] * 64, "B": [8, 16, 32, 128] * 16, "B_sorted": sorted([8, 16, 32, 128] * 16)}
 TOKENS = 64 * 46
+A, PADDED_B, CONTINUOUS_B = 4 * 46, 4 * 128, 1056 // 4
 STEPS = {
-    ("static", "A", 16): 4 * 46,
-    ("static", "B", 16): 4 * 128,
-    ("vllm", "A", 16): 4 * 46,
-    ("vllm_again", "A", 16): 4 * 46,
-    ("vllm_again", "B", 16): 1056 // 4,
+    ("static", "A", 16): A,
+    ("static", "B", 16): PADDED_B,
+    ("static", "B_sorted", 16): A,
+    ("torch_wave", "A", 16): A,
+    ("torch_wave", "B", 16): PADDED_B,
+    ("torch_continuous", "A", 4): 16 * 46,
+    ("torch_continuous", "A", 16): A,
+    ("torch_continuous", "B", 16): CONTINUOUS_B,
+    ("torch_continuous", "B_sorted", 16): A,
+    ("vllm", "A", 16): A,
     # a freed slot is refilled at the next step: 1,056 at the lesson's lengths
-    ("vllm", "B", 16): 1056 // 4,
+    ("vllm", "B", 16): CONTINUOUS_B,
+    ("vllm", "B_sorted", 16): A,
     ("vllm", "A", 256): 46,
     ("vllm", "B", 256): 128,
+    ("vllm_again", "A", 16): A,
+    ("vllm_again", "B", 16): CONTINUOUS_B,
+    ("vllm_padded", "B", 16): PADDED_B,
+    ("vllm_wave", "A", 16): A,
+    ("vllm_wave", "B", 16): PADDED_B,
+    ("vllm_wave", "B_sorted", 16): A,
+    ("vllm_wave", "B", 256): 128,
+    # 256 tokens a step hold half of the first 16 prompts: the second half enters one step later
+    ("vllm_small_budget", "B", 16): CONTINUOUS_B + 1,
+    ("transformers", "A", 16): A,
+    ("transformers", "B", 16): CONTINUOUS_B,
+    ("transformers_wave", "A", 16): A,
+    ("transformers_wave", "B", 16): PADDED_B,
 }
 
 
@@ -46,7 +67,7 @@ def test_every_cell_takes_exactly_the_steps_of_theory(cell):
 def test_every_cell_does_the_same_work(cell):
     (_, workload, _), requests, steps = cell
     requests = requests.to_pandas()
-    lengths = {"A": [46] * 64, "B": [8, 16, 32, 128] * 16}[workload]
+    lengths = LENGTHS[workload]
     assert requests["output_tokens"].tolist() == lengths
     assert requests["produced_tokens"].tolist() == lengths
     assert requests["prompt_tokens"].tolist() == [32] * 64
@@ -54,12 +75,17 @@ def test_every_cell_does_the_same_work(cell):
     assert sum(lengths) == TOKENS == steps["useful_rows"].sum()
 
 
-def test_a_static_batch_computes_finished_rows_and_returns_at_its_end(smoke):
-    name = "static/B/slots16/1.parquet"
+@pytest.mark.parametrize("engine", ["static", "vllm_padded"])
+def test_a_static_batch_computes_finished_rows_and_returns_at_its_end(smoke, engine):
+    name = f"{engine}/B/slots16/1.parquet"
     steps = pq.read_table(smoke.folder / "results/steps" / name).to_pandas()
     assert steps["rows"].eq(16).all()
     requests = pq.read_table(smoke.folder / "results/timings" / name).to_pandas()
-    assert requests.groupby("wave")["returned_s"].nunique().tolist() == [1, 1, 1, 1]
+    waves = requests.groupby("wave")
+    assert waves.size().tolist() == [16, 16, 16, 16]
+    # returned together: nobody before the longest was finished, all within a millisecond or two
+    assert (waves["returned_s"].min() >= waves["finished_s"].max()).all()
+    assert (waves["returned_s"].max() - waves["returned_s"].min()).max() < 0.1
     assert (requests["finished_s"] <= requests["returned_s"]).all()
 
 
@@ -106,14 +132,30 @@ def test_the_tables_follow_from_the_timings(smoke):
     assert {(c["engine"], c["workload"], c["slots"]) for c in summary["cells"]} == set(STEPS)
 
 
-def test_an_engine_under_two_names_is_a_control(smoke):
+def test_cells_that_do_the_same_work_are_controls(smoke):
     controls = pd.read_parquet(smoke.folder / "results/tables/controls.parquet")
     found = controls[["kind", "engine", "other", "workload", "slots", "n"]]
     assert sorted(found.itertuples(index=False, name=None)) == [
         ("A/A", "vllm", "vllm_again", "A", 16, 1),
         ("A/A", "vllm", "vllm_again", "B", 16, 1),
+        *((PLACEBO, "static", "torch_continuous", w, 16, 1) for w in ("A", "B_sorted")),
+        (PLACEBO, "static", "torch_wave", "A", 16, 1),
+        (PLACEBO, "torch_wave", "torch_continuous", "A", 16, 1),
+        (PLACEBO, "transformers_wave", "transformers", "A", 16, 1),
+        (PLACEBO, "vllm_wave", "vllm", "A", 16, 1),
+        (PLACEBO, "vllm_wave", "vllm", "B", 256, 1),
+        (PLACEBO, "vllm_wave", "vllm", "B_sorted", 16, 1),
+        (PLACEBO, "vllm_wave", "vllm_again", "A", 16, 1),
     ]
     assert controls["passed"].isna().all()  # one repeat says neither
+
+
+def test_the_attribution_adds_up(smoke):
+    table = pd.read_parquet(smoke.folder / "results/tables/attribution.parquet")
+    table = table[(table["workload"] == "B") & (table["engine"] == "vllm")]
+    products = table.groupby("path")["value"].prod()
+    for path in ("engine_first", "scheduling_first"):
+        assert products[path] == pytest.approx(products["total"], rel=1e-9)
 
 
 def test_the_page_is_whole(smoke):
@@ -135,13 +177,14 @@ def edited(smoke):
     file.write_text(before)
 
 
+PLACEBO = "placebo"
 REDO = {"tables": 1, "report": 1}
 
 
 def test_comments_key_order_and_formatting_measure_nothing(edited):
     edited.edit("\nseed: 1\n", "\n# another thought\nseed:   1\n")
     edited.edit("slots: [16, 256]\n", "slots:\n  - 16\n  - 256\n")
-    edited.edit("      admission: padded\n", "      admission: 'padded'\n")
+    edited.edit("{admission: padded}\n", "{admission: 'padded'}\n")
     file = edited.folder / "config.yaml"
     head, engines, rest = file.read_text().partition("\nengines:\n")
     block, *others = rest.split("\n\n", 1)
@@ -155,10 +198,11 @@ def test_comments_key_order_and_formatting_measure_nothing(edited):
         (
             "        enforce_eager: true\n        engine_process: false\n        block_size: 32\n",
             "        enforce_eager: true\n        engine_process: false\n        block_size: 64\n",
-            6,
+            13,
         ),
+        # vllm takes all slots, on A and on B
         ("slots: [16, 256]\n", "slots: [16, 256, 8]\n", 2),
-        ("    backend: vllm\n", "    backend: vllm\n    options: {block_size: 64}\n", 4),
+        ("    backend: vllm\n", "    backend: vllm\n    options: {block_size: 64}\n", 5),
     ],
     ids=["backend option", "slot count", "engine option"],
 )
@@ -172,7 +216,7 @@ def test_a_change_measures_only_what_it_touches(edited, old, new, measured):
 
 @pytest.mark.parametrize(
     ("settings", "measured"),
-    [("repeats=2", 8), ("seed=2", 8), ("samples=2", 8)],
+    [("repeats=2", len(STEPS)), ("seed=2", len(STEPS)), ("samples=2", len(STEPS))],
 )
 def test_repeats_add_and_other_work_is_measured_anew(smoke, settings, measured):
     assert smoke.planned("--config", settings)["measure"] == measured
@@ -182,14 +226,39 @@ def test_a_new_engine_and_a_new_workload_measure_only_themselves(edited):
     edited.edit(
         "  vllm:\n    backend: vllm\n    baseline: static\n",
         "  vllm:\n    backend: vllm\n    baseline: static\n"
-        "  waves:\n    backend: torch\n    workloads: [B]\n    options: {admission: wave}\n",
+        "  another:\n    backend: torch\n    workloads: [B]\n    options: {admission: wave}\n",
     )
     assert edited.planned()["measure"] == 2  # at 16 and at 256 slots
     edited.edit(
-        "# Slots: the most",
-        "  C:\n    requests: 4\n    prompt_tokens: 8\n    output_tokens: 8\n\n# Slots: the most",
+        "  # B in the order",
+        "  C:\n    requests: 4\n    prompt_tokens: 8\n    output_tokens: 8\n    slots: [16]\n"
+        "    engines: [static, vllm]\n  # B in the order",
     )
-    assert edited.planned()["measure"] == 2 + 4
+    assert edited.planned()["measure"] == 2 + 2
+
+
+def test_a_set_is_measured_when_it_is_asked_for(smoke):
+    assert smoke.planned("dose")["measure"] == 18
+    assert smoke.planned("arrivals") == {"measure": 4, "plan": 1, **REDO}
+    assert "measure" not in smoke.planned()
+
+
+def test_a_set_once_measured_is_part_of_the_page(smoke):
+    """Poisson arrivals for real, on the loop: B_low is quick enough for a test."""
+    target = "results/timings/torch_continuous/B_low/slots16/1.parquet"
+    smoke.run(target)
+    try:
+        assert smoke.planned() == {"plan": 1, **REDO}
+        requests = pd.read_parquet(smoke.folder / target)
+        assert requests["arrival_s"].is_monotonic_increasing
+        assert (requests["admitted_s"] >= requests["arrival_s"]).all()
+        assert requests["arrival_s"].iloc[-1] > 5
+        smoke.run()
+        arrivals = pd.read_parquet(smoke.folder / "results/tables/arrivals.parquet")
+        assert {"block", "poisson"} == set(arrivals["process"])
+    finally:
+        (smoke.folder / target).unlink()
+        smoke.run()
 
 
 def test_an_edited_script_measures_nothing(edited):

@@ -1,8 +1,9 @@
 """Synthetic timings with known answers, in the layout of real ones.
 
-Times come from `schedule.simulate` and a step time of a + c * rows, so step counts, idle shares and
-(without noise) every ratio are known beforehand. Use `write_timings(folder)`, which returns the
-plan that `scripts/tables.py` takes; change what a test is about through its arguments.
+Times come from `simulator.simulate` and a step time of a + c * rows (and more for prompts, if
+wanted), so step counts, idle shares and (without noise) every ratio are known beforehand. Use
+`write_timings(folder)`, which returns the plan that `scripts/tables.py` takes; change what a test
+is about through its arguments.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import random
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fourcells.schedule import Step, simulate
 from fourcells.schema import STEPS, TIMING
+from fourcells.simulator import simulate
+from fourcells.workload import arrivals, lengths
 
 DEMO = {
     "A": {"count": 64, "prompt_tokens": [32], "output_tokens": [46], "order": "cyclic"},
@@ -35,6 +36,7 @@ LESSON = {
         "order": "cyclic",
     },
 }
+COMPARE_WITH = {"B": "A"}
 CELLS = (
     ("static", "A", 16),
     ("static", "B", 16),
@@ -54,13 +56,23 @@ ENGINES = {
         "options": {"admission": "continuous"},
         "baseline": "static",
     },
+    # the members of the paths from static to vllm
+    "vllm_padded": {"backend": "vllm", "options": {"admission": "padded"}, "baseline": None},
+    "vllm_wave": {"backend": "vllm", "options": {"admission": "wave"}, "baseline": None},
+    "static_compiled": {
+        "backend": "torch",
+        "options": {"admission": "padded", "mode": "compiled"},
+        "baseline": None,
+    },
 }
-# Seconds per step (a) and per row (c): near the lesson's calibration on its workload A.
+# Seconds per step (a) and per row (c), if wanted also per step with prompts (p) and per token
+# beyond one per row (d): near the lesson's calibration on its workload A.
 STEP_TIMES = {
     **dict.fromkeys(
         ["static", "static_again", "torch_wave", "torch_continuous"], (16.6e-3, 124e-6)
     ),
-    "vllm": (11.14e-3, 95.6e-6),
+    **dict.fromkeys(["vllm", "vllm_padded", "vllm_wave"], (11.14e-3, 95.6e-6)),
+    "static_compiled": (12.5e-3, 110e-6),
 }
 MODEL = {
     "bytes": 5_242_880,
@@ -76,92 +88,95 @@ SESSION = f"synthetic/{BOOT}/first"
 START = datetime(2026, 11, 29, 14, 0, 0, 123_000, tzinfo=UTC)
 
 
-def lengths(requests: Mapping) -> tuple[int, ...]:
-    """Output tokens of every request of a workload, in order of arrival."""
-    cycle = requests["output_tokens"]
-    found = tuple(cycle[i % len(cycle)] for i in range(requests["count"]))
-    return tuple(sorted(found)) if requests["order"] == "sorted" else found
-
-
-@cache
-def _steps(output_tokens: tuple[int, ...], slots: int, admission: str) -> list[Step]:
-    return simulate(output_tokens, slots, admission)
-
-
 def serve(
-    requests: Mapping, slots: int, admission: str, a: float, c: float, sample: int = 1
+    requests: Mapping,
+    slots: int,
+    admission: str,
+    a: float,
+    c: float,
+    p: float = 0.0,
+    d: float = 0.0,
+    *,
+    sample: int = 1,
+    seed: int = 1,
+    release_delay: int = 0,
 ) -> tuple[list[dict], list[dict]]:
-    """Request and step records of one window, in seconds; a step of n rows takes a + c * n."""
-    outputs = lengths(requests)
-    prompts = requests["prompt_tokens"]
-    steps = _steps(outputs, slots, admission)
-    admitted: dict[int, float] = {}
-    first: dict[int, float] = {}
-    finished: dict[int, float] = {}
-    returned: dict[int, float] = {}
-    wave: dict[int, int] = {}
+    """Request and step records of one window, in seconds; a step of n rows takes a + c * n, and
+    p + d * (tokens - n) more if it has prompts."""
+    pairs, arrive = lengths(requests, seed), arrivals(requests)
+    outputs = [output for _, output in pairs]
+    served = simulate(
+        outputs,
+        # slots beyond the number of requests are never taken, and take time to simulate
+        min(slots, len(outputs)),
+        admission,
+        prompt_tokens=[prompt for prompt, _ in pairs],
+        release_delay=release_delay,
+        arrivals=arrive,
+        seconds=lambda rows, more: a + c * rows + (p + d * more if more else 0.0),
+    )
     made = [0] * len(outputs)
-    records, now, waves, held_before = [], 0.0, -1, set()
-    for index, step in enumerate(steps):
-        held = {h for h in step.holders if h is not None}
-        entering = held - held_before
-        if entering and not held & held_before:
-            waves += 1
-        end = now + a + c * step.rows
-        for request in entering:
-            admitted[request], wave[request] = now, waves
+    records = []
+    for index, step in enumerate(served.steps):
         for request, useful in zip(step.holders, step.useful, strict=True):
             if useful:
                 made[request] += 1
-                first.setdefault(request, end)
-                finished[request] = end
-        # A padded batch hands back its members together, when its last one is done.
-        returned.update({request: end for request in held})
-        prompt = sum(prompts[r % len(prompts)] - 1 for r in entering)
-        in_cache = sum(prompts[r % len(prompts)] + made[r] for r in held)
+        in_cache = sum(pairs[r][0] + made[r] for r in step.holders if r is not None)
         records.append(
             {
                 "sample": sample,
                 "step": index,
-                "t_s": now,
+                "t_s": step.start_s,
                 "rows": step.rows,
                 "useful_rows": step.useful_rows,
                 "waiting": step.waiting,
-                "tokens": step.rows + prompt,
+                "tokens": step.tokens,
                 "kv_used": in_cache / KV["kv_capacity_tokens"],
                 "preempted": 0,
             }
         )
-        now, held_before = end, held
+    # Without refilling, all that enter together are a wave.
+    waves = {
+        step: wave for wave, step in enumerate(sorted({r.admitted_step for r in served.requests}))
+    }
     rows = [
         {
             "sample": sample,
-            "request": r,
-            "prompt_tokens": prompts[r % len(prompts)],
-            "output_tokens": n,
-            "produced_tokens": n,
-            "arrival_s": 0.0,
-            "admitted_s": admitted[r],
-            "first_token_s": first[r],
-            "finished_s": finished[r],
-            "returned_s": returned[r],
-            "wave": None if admission == "continuous" else wave[r],
+            "request": number,
+            "prompt_tokens": prompt,
+            "output_tokens": output,
+            "produced_tokens": output,
+            "arrival_s": arrival,
+            "late_s": 0.0,
+            "admitted_s": request.admitted_s,
+            "first_token_s": request.first_s,
+            "finished_s": request.finished_s,
+            "returned_s": request.returned_s,
+            "wave": None if admission == "continuous" else waves[request.admitted_step],
             "cached_tokens": 0,
             "preemptions": 0,
         }
-        for r, n in enumerate(outputs)
+        for number, ((prompt, output), arrival, request) in enumerate(
+            zip(pairs, arrive, served.requests, strict=True)
+        )
     ]
     return rows, records
 
 
 def make_spec(
-    engine: str, workload: str, slots: int, repeat: int, requests: Mapping, **changes
+    engine: str,
+    workload: str,
+    slots: int,
+    repeat: int,
+    requests: Mapping,
+    engines: Mapping[str, Mapping] = ENGINES,
+    **changes,
 ) -> dict:
     """A timing's spec; `changes` replace top-level keys."""
     spec = {
         "engine": engine,
-        "backend": ENGINES[engine]["backend"],
-        "options": dict(ENGINES[engine]["options"]),
+        "backend": engines[engine]["backend"],
+        "options": dict(engines[engine]["options"]),
         "workload": workload,
         "requests": dict(requests),
         "slots": slots,
@@ -211,6 +226,7 @@ def make_metadata(spec: Mapping, window_s: Sequence[float], started: datetime) -
             "async_scheduling": False,
             "threads": spec["threads"],
             "max_model_len": spec["max_model_len"],
+            **spec["options"],
         },
         "provenance": {
             "session": SESSION,
@@ -296,7 +312,9 @@ def write_timings(
     seed: int = 1,
     cells: Sequence[tuple[str, str, int]] = CELLS,
     workloads: Mapping[str, Mapping] = DEMO,
-    step_times: Mapping[str, tuple[float, float]] = STEP_TIMES,
+    step_times: Mapping[str, tuple[float, ...]] = STEP_TIMES,
+    engines: Mapping[str, Mapping] = ENGINES,
+    compare_with: Mapping[str, str] = COMPARE_WITH,
     **spec_changes,
 ) -> list[dict]:
     """Write timings and steps of every cell and repeat below `folder`; return their plan.
@@ -309,9 +327,13 @@ def write_timings(
             the same times in every repeat.
         sample_noise: the same of one factor per window.
         seed: of the noise.
-        cells: (engine, workload, slots); an engine is a key of `ENGINES`.
-        workloads: name -> {count, prompt_tokens, output_tokens, order}; `LESSON` is ready too.
-        step_times: engine -> (a, c) in seconds.
+        cells: (engine, workload, slots); an engine is a key of `engines`.
+        workloads: name -> {count, prompt_tokens, output_tokens, order}, and `arrival` if wanted;
+            `LESSON` is ready too.
+        step_times: engine -> (a, c), or (a, c, p, d), in seconds.
+        engines: name -> {backend, options, baseline}; with the option `async_scheduling` a slot is
+            freed one step late.
+        compare_with: mixed workload -> uniform one.
         spec_changes: top-level keys of every spec, e.g. `dtype="bfloat16"`.
 
     Returns:
@@ -322,21 +344,24 @@ def write_timings(
     for repeat in range(1, repeats + 1):
         for engine, workload, slots in cells:
             requests = workloads[workload]
-            spec = make_spec(engine, workload, slots, repeat, requests, samples=samples)
+            spec = make_spec(engine, workload, slots, repeat, requests, engines, samples=samples)
             spec |= spec_changes
-            kind = ENGINES[engine]
+            kind = engines[engine]
             admission = kind["options"].get("admission", "continuous")
-            a, c = step_times[engine]
+            delay = 1 if kind["options"].get("async_scheduling") else 0
             factor = rng.lognormvariate(0.0, noise) if noise else 1.0
             rows, steps, windows = [], [], []
             for sample in range(1, samples + 1):
                 by = factor * (rng.lognormvariate(0.0, sample_noise) if sample_noise else 1.0)
-                served = serve(requests, slots, admission, a * by, c * by, sample)
+                times = [by * seconds for seconds in step_times[engine]]
+                served = serve(
+                    requests, slots, admission, *times, sample=sample, release_delay=delay
+                )
                 rows += served[0]
                 steps += served[1]
                 windows.append(max(row["returned_s"] for row in served[0]))
             name = f"{engine}/{workload}/slots{slots}/{repeat}.parquet"
-            path, steps_path = (Path(folder) / kind / name for kind in ("timings", "steps"))
+            path, steps_path = (Path(folder) / where / name for where in ("timings", "steps"))
             attempts = (Path(folder) / "attempts" / name).with_suffix("")
             metadata = make_metadata(spec, windows, started)
             write_parquet(path, rows, TIMING, metadata)
@@ -350,7 +375,8 @@ def write_timings(
                     "admission": kind["options"].get("admission"),
                     "baseline": kind["baseline"],
                     "workload": workload,
-                    "compare_with": "A" if workload == "B" else None,
+                    "compare_with": compare_with.get(workload),
+                    "set": "main",
                     "slots": slots,
                     "repeat": repeat,
                     "path": str(path),

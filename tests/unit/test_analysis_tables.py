@@ -441,6 +441,8 @@ def test_command_writes_everything(tmp_path):
     assert tables.main(["--plan", str(file), *arguments]) == 0
     names = {"requests", "timings", "throughput", "noise", "ratios", "controls", "variance"}
     names |= {"latency", "idle", "kv", "attempts"}
+    names |= {"step_model", "prediction", "attribution", "ablations", "occupancy", "dose"}
+    names |= {"arrivals"}
     assert {p.name for p in folder.iterdir()} == {
         f"{n}.{kind}" for n in names for kind in ("parquet", "csv")
     }

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fourcells import config as settings
 from fourcells.config import Cell, ConfigError, canonical
 
+BLOCK = {"engines": ["vllm"], "workloads": ["B"], "slots": [4, 16]}
 WORKLOAD = {"requests": 4, "prompt_tokens": 4, "output_tokens": 4}
 
 
@@ -38,11 +39,12 @@ def specs(config):
 # --- what is accepted
 
 
-@pytest.mark.parametrize("scale", ["smoke", "demo", "lesson"])
-def test_shipped_config_is_valid_at_every_scale(shipped, schema, scale):
+@pytest.mark.parametrize(("scale", "main"), [("smoke", 26), ("demo", 26), ("lesson", 34)])
+def test_shipped_config_is_valid_at_every_scale(shipped, schema, scale, main):
     config = shipped | {"scale": scale}
     settings.check(config, schema)
-    assert len(settings.cells(config)) == 8
+    counts = {name: len(cells) for name, cells in settings.sets(config).items()}
+    assert counts == {"main": main, "dose": 18, "arrivals": 4}
 
 
 def test_every_shipped_scale_is_tested(shipped):
@@ -190,6 +192,20 @@ def test_only_the_chosen_scale_must_hold_the_lengths(config, schema):
         ("scales/demo/dtype", "float16", "scales.demo.dtype: 'float16'", "float32, bfloat16"),
         ("seed", -1, "seed: -1 is too small", "least is 0"),
         ("language", "tlh", "language: 'tlh'", "one of: en"),
+        ("engines/vllm/device", "tpu", "engines.vllm.device: 'tpu'", "cpu, cuda"),
+        ("engines/vllm/options", {"graphs": "ALL"}, "engines.vllm.options.graphs: 'ALL'", "FULL"),
+        ("workloads/B/engines", ["x"], "workloads.B.engines: 'x'", "one of: static, vllm"),
+        ("workloads/B/slots", [], "workloads.B.slots: must not be empty", ""),
+        ("workloads/B/arrival", "late", "workloads.B.arrival: 'late'", "block, poisson"),
+        ("workloads/B/arrival", "poisson", "workloads.B: arrival: poisson needs 'rate'", "second"),
+        ("workloads/B/rate", 3, "workloads.B.rate: only", "arrival: poisson"),
+        ("workloads/B/rate", 0, "workloads.B.rate: 0 is less than or equal", ""),
+        ("sets", {"dose": []}, "sets.dose: must not be empty", ""),
+        ("sets", {"tables": [dict(BLOCK)]}, "sets: the name 'tables'", "name of a rule"),
+        ("sets", {"a b": [dict(BLOCK)]}, "sets: the name 'a b'", "target of Snakemake"),
+        ("sets", {"x": [BLOCK | {"engines": ["y"]}]}, "sets.x.0.engines: 'y'", "static, vllm"),
+        ("sets", {"x": [BLOCK | {"workloads": ["C"]}]}, "sets.x.0.workloads: 'C'", "A, B"),
+        ("sets", {"x": [{"engines": ["vllm"]}]}, "sets.x.0: missing 'workloads', 'slots'", ""),
     ],
 )
 def test_bad_value_gives_one_line_with_the_key_and_what_is_allowed(
@@ -256,6 +272,69 @@ def test_cells_are_those_that_the_engines_take(config):
 def test_engine_may_take_one_workload_alone(config):
     config["engines"]["vllm"]["workloads"] = ["B"]
     assert {c.workload for c in settings.cells(config) if c.engine == "vllm"} == {"B"}
+
+
+def test_workload_may_name_its_engines_and_slots(config):
+    config["workloads"]["B"] |= {"engines": ["vllm"], "slots": [16]}
+    assert [cell.path for cell in settings.cells(config) if cell.workload == "B"] == [
+        "vllm/B/slots16"
+    ]
+    config["workloads"]["B"]["engines"] = []
+    assert {cell.workload for cell in settings.cells(config)} == {"A"}
+
+
+def test_engine_of_another_device_has_no_cells(config, schema):
+    config["engines"]["vllm"]["device"] = "cuda"
+    assert {cell.engine for cell in settings.cells(config)} == {"static"}
+    config["scale"] = "lesson"
+    settings.check(config, schema)
+    assert {cell.engine for cell in settings.cells(config)} == {"static", "vllm"}
+
+
+def test_set_adds_cells_and_moves_none(config):
+    before = settings.order(config)
+    config["sets"] = {"dose": [BLOCK, BLOCK | {"slots": [8]}], "main": [BLOCK | {"slots": [64]}]}
+    main, dose = settings.sets(config)["main"], settings.sets(config)["dose"]
+    # 16 slots are in main, and stay there
+    assert dose == [Cell("vllm", "B", 4), Cell("vllm", "B", 8)]
+    assert Cell("vllm", "B", 64) in main
+    del config["sets"]["main"]
+    assert [timing for timing in settings.order(config) if timing[0] not in dose] == before
+    # each repeat is measured whole: its main part, then the set
+    repeats = [repeat for _, repeat in settings.order(config)]
+    assert repeats == sorted(repeats)
+    first = [cell for cell, repeat in settings.order(config) if repeat == 1]
+    assert set(first[-2:]) == set(dose)
+    assert [t["set"] for t in settings.plan(config) if t["repeat"] == 1] == ["main"] * 6 + [
+        "dose"
+    ] * 2
+
+
+def test_requests_that_keep_coming_need_continuous_admission(config, schema):
+    config["workloads"]["B"] |= {"arrival": "poisson", "rate": 3}
+    del config["workloads"]["B"]["compare_with"]
+    assert refusal(config, schema) == (
+        "workloads.B.arrival: requests that keep coming need an engine with admission: "
+        "continuous; engines.static has padded"
+    )
+    config["workloads"]["B"]["engines"] = ["vllm"]
+    settings.check(config, schema)
+    config["engines"]["vllm"]["options"] = {"admission": "wave"}
+    assert "engines.vllm has wave" in refusal(config, schema)
+
+
+def test_rate_and_seed_of_the_arrivals_are_part_of_the_spec(config):
+    workload = config["workloads"]["B"]
+    assert "arrival" not in settings.workload_spec(config, "B")
+    workload |= {"arrival": "block"}
+    assert "arrival" not in settings.workload_spec(config, "B")
+    workload |= {"arrival": "poisson", "rate": 3}
+    arrival = settings.workload_spec(config, "B")["arrival"]
+    assert arrival == {"process": "poisson", "rate": 3, "seed": config["seed"]}
+    workload["arrival_seed"] = 7
+    config["scales"]["demo"]["multiply_rates"] = 2.5
+    arrival = settings.workload_spec(config, "B")["arrival"]
+    assert arrival == {"process": "poisson", "rate": 7.5, "seed": 7}
 
 
 def test_top_of_the_config_wins_over_the_scale(config):

@@ -145,9 +145,9 @@ def test_tables_and_figures_are_labelled(source):
     scopes = [value for tag, key, value in page.attributes if (tag, key) == ("th", "scope")]
     assert len(scopes) == page.tags.count("th")
     assert page.tags.count("caption") == page.tags.count("table")
-    assert page.tags.count("figcaption") == page.tags.count("figure") == page.tags.count("svg") == 4
+    assert page.tags.count("figcaption") == page.tags.count("figure") == page.tags.count("svg") == 5
     labels = [value for tag, key, value in page.attributes if (tag, key) == ("svg", "aria-label")]
-    assert len(labels) == 4 and all(len(label) > 80 for label in labels)
+    assert len(labels) == 5 and all(len(label) > 80 for label in labels)
     ids = [value for _, key, value in page.attributes if key == "id"]
     assert len(ids) == len(set(ids))
     uses = [value[1:] for _, key, value in page.attributes if key == "href" and value[:1] == "#"]

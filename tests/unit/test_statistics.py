@@ -110,7 +110,7 @@ def throughputs(noise: float, n: int, cells: int) -> tuple[Timings, pd.DataFrame
     ]
     plan = pd.DataFrame(keys, columns=["engine", "workload", "slots", "repeat"])
     plan = plan.assign(backend="torch", admission="wave", baseline=None, compare_with=None, path="")
-    meta = {"spec": {"backend": "torch", "options": {"admission": "wave"}}}
+    meta = {"spec": {"backend": "torch", "options": {"admission": "wave"}}, "applied": {}}
     none = pd.DataFrame()
     timings = Timings(plan[PLAN_COLUMNS], none, none, [meta] * len(plan), [None] * len(plan), [])
     return timings, plan.assign(tok_s=500 * np.exp(draw.normal(0, noise, len(plan))))

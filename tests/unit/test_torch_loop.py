@@ -1,13 +1,17 @@
 """The hand-written loop: the tokens of plain greedy generation, the steps of the schedule."""
 
 import random
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fourcells.engines import rows, torch_loop
 from fourcells.engines.torch_loop import TorchLoop
-from fourcells.schedule import ADMISSIONS, simulate
+from fourcells.schedule import ADMISSIONS
+from fourcells.simulator import simulate
 from fourcells.workload import Request
 
 # Prompts of 1 to 40 tokens, and the longest output that any test asks for.
@@ -82,7 +86,7 @@ def assert_served(engine, requests, greedy):
     served = engine.serve(requests)
     assert served.tokens == expected(requests, greedy)
     lengths = [request.output_tokens for request in requests]
-    planned = simulate(lengths, engine.applied["slots"], engine.admission)
+    planned = simulate(lengths, engine.applied["slots"], engine.admission).steps
     assert [(s.rows, s.useful_rows, s.waiting) for s in served.steps] == [
         (s.rows, s.useful_rows, s.waiting) for s in planned
     ]
@@ -179,6 +183,112 @@ def test_bfloat16_admissions_agree_where_rows_are_computed_alike(checkpoint, pro
         for admission in ADMISSIONS
     ]
     assert tokens[0] == tokens[1] == tokens[2]
+
+
+# --- arrivals
+
+
+@contextmanager
+def step_of_one_second(engine):
+    """A clock of which every step takes one second, and all else but sleeping nothing."""
+    clock = SimpleNamespace(now=1000.0)
+
+    def sleep(seconds):
+        clock.now += seconds
+
+    def decode(in_use):
+        clock.now += 1
+        return TorchLoop.decode(engine, in_use)
+
+    def prefill(prompts, first):
+        clock.now += first == 0  # else the rows in use have decoded in this step
+        return TorchLoop.prefill(engine, prompts, first)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (rows, torch_loop):
+            patch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep))
+        patch.setattr(engine, "decode", decode, raising=False)
+        patch.setattr(engine, "prefill", prefill, raising=False)
+        yield
+
+
+def arriving(prompts, outputs, arrivals):
+    return [Request(*one) for one in zip(prompts, outputs, arrivals, strict=False)]
+
+
+def test_arrivals_are_seen_at_the_next_step_and_an_empty_engine_sleeps(engine, greedy, prompts):
+    """Two slots. Request 2 finds both taken, request 3 nobody at all."""
+    loop = engine(2, "continuous")
+    requests = arriving(prompts, [3, 2, 1, 2], [0.0, 0.5, 0.5, 7.25])
+    with step_of_one_second(loop):
+        served = loop.serve(requests)
+    assert served.tokens == expected(requests, greedy)
+    assert [(s.t_s, s.rows, s.waiting) for s in served.steps] == [
+        (0, 1, 0),
+        (1, 2, 1),
+        (2, 2, 1),
+        (3, 1, 0),
+        (7.25, 1, 0),
+        (8.25, 1, 0),
+    ]
+    assert [
+        (r.arrival_s, r.admitted_s, r.first_token_s, r.finished_s, r.returned_s, r.late_s)
+        for r in served.requests
+    ] == [
+        (0, 0, 1, 3, 3, 0),
+        (0.5, 1, 2, 3, 3, 0),
+        (0.5, 3, 4, 4, 4, 0),
+        (7.25, 7.25, 8.25, 9.25, 9.25, 0),
+    ]
+
+
+def test_nobody_there_at_t0(engine, greedy, prompts):
+    loop = engine(2, "continuous")
+    requests = arriving(prompts, [2, 1], [3.5, 3.5])
+    with step_of_one_second(loop):
+        served = loop.serve(requests)
+    assert served.tokens == expected(requests, greedy)
+    assert [(s.t_s, s.rows) for s in served.steps] == [(3.5, 2), (4.5, 1)]
+
+
+def test_real_clock_waits_for_the_arrival(engine, greedy, prompts):
+    requests = arriving(prompts, [3, 2], [0.02, 0.05])
+    served = engine(2, "continuous").serve(requests)
+    assert served.tokens == expected(requests, greedy)
+    assert all(r.admitted_s >= r.arrival_s for r in served.requests)
+    assert served.steps[0].t_s >= 0.02
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    requests=st.lists(
+        st.tuples(st.integers(1, 12), st.integers(0, 120).map(lambda n: n / 4)),
+        min_size=1,
+        max_size=len(LENGTHS),
+    ),
+    slots=st.sampled_from([1, 3, 16]),
+    admission=st.sampled_from(ADMISSIONS),
+)
+def test_any_arrivals_are_served_in_their_order_nobody_early_and_as_simulated(
+    engine, greedy, prompts, requests, slots, admission
+):
+    outputs, arrivals = zip(*requests, strict=True)
+    asked = arriving(prompts, outputs, arrivals)
+    loop = engine(slots, admission)
+    with step_of_one_second(loop):
+        served = loop.serve(asked)
+    assert served.tokens == expected(asked, greedy)
+    assert all(r.admitted_s >= r.arrival_s for r in served.requests)
+    in_order = sorted(served.requests, key=lambda r: (r.arrival_s, r.request))
+    admitted = [r.admitted_s for r in in_order]
+    assert admitted == sorted(admitted)
+    planned = simulate(outputs, slots, admission, arrivals=arrivals)
+    assert [(s.rows, s.useful_rows, s.waiting) for s in served.steps] == [
+        (s.rows, s.useful_rows, s.waiting) for s in planned.steps
+    ]
+    for found, plan in zip(served.requests, planned.requests, strict=True):
+        times = found.admitted_s, found.first_token_s, found.finished_s, found.returned_s
+        assert times == (plan.admitted_s, plan.first_s, plan.finished_s, plan.returned_s)
 
 
 # --- records
@@ -284,6 +394,7 @@ def test_engine_reports_what_it_applied(engine):
     assert applied["max_concurrency"] == 4.0
     assert applied["prefix_caching"] is False
     assert applied["attention_backend"] == "sdpa (four_cells_slots)"
+    assert (applied["mode"], applied["graphs"]) == ("eager", "none")
 
 
 def test_padded_is_the_default(checkpoint):

@@ -1,6 +1,7 @@
 """The vllm backend: its options without a load, and one real load on this CPU (slow)."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 from unittest.mock import MagicMock
@@ -8,9 +9,9 @@ from unittest.mock import MagicMock
 import pytest
 
 from fourcells import engines
-from fourcells.engines import vllm_offline
+from fourcells.engines import vllm_applied, vllm_load, vllm_offline
 from fourcells.engines.torch_loop import TorchLoop
-from fourcells.schedule import simulate
+from fourcells.simulator import simulate
 from fourcells.window import other_work
 from fourcells.workload import lengths, make_requests
 
@@ -18,6 +19,15 @@ from fourcells.workload import lengths, make_requests
 WORKLOADS = {
     "A": {"count": 64, "prompt_tokens": [32], "output_tokens": [46], "order": "cyclic"},
     "B": {"count": 64, "prompt_tokens": [32], "output_tokens": [8, 16, 32, 128], "order": "cyclic"},
+    "sorted": {
+        **{"count": 64, "prompt_tokens": [32], "output_tokens": [8, 16, 32, 128]},
+        "order": "sorted",
+    },
+}
+# A request comes every 0.1 s on average: an engine of this size runs empty in between.
+LATER = {
+    **{"count": 12, "prompt_tokens": [32], "output_tokens": [8, 16], "order": "cyclic"},
+    "arrival": {"process": "poisson", "rate": 10.0, "seed": 1},
 }
 OPTIONS = {
     "enforce_eager": True,
@@ -36,7 +46,7 @@ OPTIONS = {
 )
 def test_block_size_that_the_device_cannot_have_is_refused(spec, device, block, multiple):
     spec.update(device=device, options={"block_size": block})
-    assert vllm_offline.problem(spec) == (
+    assert vllm_load.problem(spec) == (
         "engines.static.options or scales.tiny.backends.vllm: "
         f"block_size: {block} is not a multiple of {multiple}, as vLLM "
         f"needs on {device}"
@@ -48,16 +58,16 @@ def test_any_kv_cache_size_reads_back_as_asked(spec, monkeypatch, gib):
     """vLLM takes whole bytes: a fraction of a GiB must not come back as another number."""
     monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     spec["options"] = {"kv_cache_gib": gib}
-    engine = MagicMock()
-    cache = engine.llm.llm_engine.vllm_config.cache_config
-    cache.kv_cache_memory_bytes = vllm_offline._engine_arguments(spec)["kv_cache_memory_bytes"]
-    applied = vllm_offline.VllmOffline._read_back(engine, spec["options"])
+    llm = MagicMock()
+    cache = llm.llm_engine.vllm_config.cache_config
+    cache.kv_cache_memory_bytes = vllm_load._engine_arguments(spec)["kv_cache_memory_bytes"]
+    applied = vllm_applied.read_back(llm, {"admission": "continuous"}, spec["options"])
     assert applied["kv_cache_gib"] == gib
 
 
 def test_options_reach_vllm_under_its_own_names(spec):
     spec["options"] = {**OPTIONS, "cudagraph_capture_sizes": [1, 2]}
-    assert vllm_offline._engine_arguments(spec) == {
+    assert vllm_load._engine_arguments(spec) == {
         "enforce_eager": True,
         "block_size": 32,
         "max_num_batched_tokens": 4096,
@@ -66,8 +76,29 @@ def test_options_reach_vllm_under_its_own_names(spec):
     }
 
 
+def test_ablations_reach_vllm_under_its_own_names(spec):
+    spec["options"] = {"compilation": "NONE", "graphs": "FULL_DECODE_ONLY"}
+    assert vllm_load._engine_arguments(spec) == {
+        "compilation_config": {"mode": "NONE", "cudagraph_mode": "FULL_DECODE_ONLY"}
+    }
+    spec["options"] = {"async_scheduling": False}
+    assert vllm_load._engine_arguments(spec) == {"async_scheduling": False}
+
+
+@pytest.mark.parametrize("admission", ["wave", "padded"])
+def test_batch_that_one_step_cannot_hold_is_refused(spec, admission):
+    # batches of four requests with prompts of 5, 9, 5, 9 tokens
+    spec["options"] = {"admission": admission, "max_num_batched_tokens": 27}
+    assert vllm_load.problem(spec) == (
+        "engines.static.options or scales.tiny.backends.vllm: max_num_batched_tokens: 27 is less "
+        f"than the 28 prompt tokens of a batch, which admission: {admission} takes in one step"
+    )
+    spec["options"] = {"max_num_batched_tokens": 27}
+    assert "prompt tokens" not in (vllm_load.problem(spec) or "")
+
+
 def test_options_that_are_not_given_stay_vllms_own(spec):
-    assert vllm_offline._engine_arguments({**spec, "options": {}}) == {}
+    assert vllm_load._engine_arguments({**spec, "options": {}}) == {}
 
 
 @pytest.mark.parametrize(("name", "number"), [("7", 7), ("12-0a1b", 12), (3, 3)])
@@ -75,52 +106,54 @@ def test_request_number_is_read_from_vllms_name(name, number):
     assert vllm_offline._number(name) == number
 
 
-# --- one real load
+# --- real loads
 
 
-@pytest.fixture(scope="module")
-def real(checkpoint, tiny_model):
-    """vLLM and the torch loop over the same checkpoint, each with both workloads served."""
+def served_by_vllm(checkpoint, model, options, names=WORKLOADS, **more):
+    """What vLLM applied and how it served the workloads, after a warm-up."""
     import torch
 
     pytest.importorskip("vllm")
-    common = {
+    spec = {
         "engine": "vllm",
+        "backend": "vllm",
         "scale": "tiny",
         "device": "cpu",
         "dtype": "float32",
         "slots": 16,
         "max_model_len": 256,
-        "model": tiny_model,
+        "model": model,
         "seed": 1,
         "repeat": 1,
         "threads": torch.get_num_threads(),
+        "options": {**OPTIONS, **options},
+        **more,
     }
-    specs = {
-        name: {
-            **common,
-            "backend": "vllm",
-            "options": OPTIONS,
-            "workload": name,
-            "requests": lengths,
-        }
-        for name, lengths in WORKLOADS.items()
+    requests = {
+        name: make_requests(spec | {"workload": name, "requests": WORKLOADS[name]}, 512, 1)
+        for name in names
     }
-    requests = {name: make_requests(spec, 512, 1) for name, spec in specs.items()}
-    engine = engines.open_engine(specs["A"], checkpoint)
+    engine = engines.open_engine(spec, checkpoint)
     try:
         applied = dict(engine.applied)
-        # a short warm-up, then both workloads in one engine
-        engine.serve(requests["A"][:4])
-        vllm = {name: engine.serve(requests[name]) for name in WORKLOADS}
+        engine.serve([replace(r, arrival_s=0.0) for r in requests[next(iter(names))]])
+        served = {name: engine.serve(requests[name]) for name in names}
     finally:
         engine.close()
-    loop = TorchLoop({**specs["A"], "options": {"admission": "continuous"}}, checkpoint)
-    torch_loop = {name: loop.serve(requests[name]) for name in WORKLOADS}
-    return SimpleNamespace(requests=requests, vllm=vllm, torch=torch_loop, applied=applied)
+    return SimpleNamespace(spec=spec, requests=requests, applied=applied, vllm=served)
 
 
-both = pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.fixture(scope="module")
+def real(checkpoint, tiny_model):
+    """vLLM and the torch loop over the same checkpoint, each with all workloads served."""
+    found = served_by_vllm(checkpoint, tiny_model, {})
+    options = {"admission": "continuous"}
+    loop = TorchLoop(found.spec | {"options": options}, checkpoint)
+    found.torch = {name: loop.serve(found.requests[name]) for name in WORKLOADS}
+    return found
+
+
+both = pytest.mark.parametrize("workload", ["A", "B"])
 
 
 @pytest.mark.slow
@@ -146,7 +179,7 @@ def test_vllm_reports_what_it_applied(real):
 @both
 def test_vllm_takes_the_steps_of_the_schedule(real, workload):
     outputs = [output for _, output in lengths(WORKLOADS[workload], seed=1)]
-    planned = simulate(outputs, 16, "continuous")
+    planned = simulate(outputs, 16, "continuous").steps
     assert len(planned) == {"A": 184, "B": 264}[workload]
     steps = real.vllm[workload].steps
     assert [(s.rows, s.useful_rows, s.waiting) for s in steps] == [
@@ -209,3 +242,80 @@ def test_vllm_produces_the_tokens_of_the_loop(real):
     }
     print("requests with equal tokens, of 64:", json.dumps(same))
     assert min(same.values()) >= 58
+
+
+@pytest.fixture(scope="module", params=["wave", "padded"])
+def gated(request, checkpoint, tiny_model):
+    """vLLM behind the gate: its admission, and all workloads served."""
+    found = served_by_vllm(checkpoint, tiny_model, {"admission": request.param})
+    found.admission = request.param
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("workload", "steps"), [("A", 184), ("B", 512), ("sorted", 184)])
+def test_gate_makes_batches_of_the_schedule(gated, workload, steps):
+    served = gated.vllm[workload]
+    outputs = [request.output_tokens for request in gated.requests[workload]]
+    planned = simulate(outputs, 16, gated.admission).steps
+    assert len(served.steps) == len(planned) == steps
+    assert [(s.rows, s.useful_rows, s.waiting) for s in served.steps] == [
+        (s.rows, s.useful_rows, s.waiting) for s in planned
+    ]
+    assert [r.wave for r in served.requests] == [1 + n // 16 for n in range(64)]
+    assert gated.applied["admission"] == gated.admission
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_gate_leaves_the_work_as_it_was(gated, real, workload):
+    served = gated.vllm[workload]
+    assert other_work(gated.requests[workload], served) is None
+    same = sum(
+        one == two for one, two in zip(served.tokens, real.vllm[workload].tokens, strict=True)
+    )
+    print("requests with equal tokens, of 64:", same)
+    assert same >= 58
+    # in a padded batch a token exists when its step ends, and all return together
+    ends = [step.t_s for step in served.steps[1:]] + [max(r.returned_s for r in served.requests)]
+    for record in served.requests:
+        last = sum(step.t_s <= record.admitted_s for step in served.steps) + record.output_tokens
+        assert served.steps[last - 2].t_s < record.finished_s <= ends[last - 2] + 1e-3
+    batches = {r.wave: [o for o in served.requests if o.wave == r.wave] for r in served.requests}
+    for batch in batches.values():
+        spread = max(r.returned_s for r in batch) - min(r.returned_s for r in batch)
+        longest = max(batch, key=lambda r: r.output_tokens)
+        if gated.admission == "padded":
+            assert all(r.returned_s >= longest.finished_s for r in batch)
+        elif workload == "B":
+            assert spread > 0.5 * (longest.finished_s - longest.admitted_s)
+
+
+@pytest.mark.slow
+def test_small_budget_cuts_prompts_as_simulated(checkpoint, tiny_model):
+    found = served_by_vllm(checkpoint, tiny_model, {"max_num_batched_tokens": 80}, ["B"])
+    outputs = [request.output_tokens for request in found.requests["B"]]
+    planned = simulate(outputs, 16, "continuous", prompt_tokens=[32] * 64, budget=80).steps
+    steps = found.vllm["B"].steps
+    assert max(step.tokens for step in steps) == 80
+    assert [(s.rows, s.useful_rows, s.tokens) for s in steps] == [
+        (s.rows, s.useful_rows, s.tokens) for s in planned
+    ]
+    assert len(steps) > 264
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine_process", [False, True])
+def test_requests_are_sent_on_their_schedule(checkpoint, tiny_model, monkeypatch, engine_process):
+    monkeypatch.setitem(WORKLOADS, "later", LATER)
+    options = {"engine_process": engine_process}
+    found = served_by_vllm(checkpoint, tiny_model, options, ["later"])
+    served, requests = found.vllm["later"], found.requests["later"]
+    assert other_work(requests, served) is None
+    assert [r.arrival_s for r in served.requests] == [r.arrival_s for r in requests]
+    assert requests[-1].arrival_s > 0.5
+    for record in served.requests:
+        assert record.late_s >= 0
+        assert record.arrival_s + record.late_s <= record.admitted_s
+    # the last one came long after the first was done: nobody waited for the engine to send
+    assert served.requests[0].returned_s < requests[-1].arrival_s

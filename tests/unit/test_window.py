@@ -89,13 +89,23 @@ def test_impossible_times_are_named(served, field, value):
 
 def test_admission_before_the_start_is_impossible(served):
     served.requests[1].admitted_s = -0.5
-    assert complaint(served).startswith("request 1 has impossible times: (-0.5, ")
+    assert complaint(served).startswith("request 1 has impossible times: (0.0, -0.5, ")
+
+
+def test_admission_before_the_arrival_is_impossible():
+    work = [Request((1, 2), 2, arrival_s=0.5)]
+    record = served_as_asked(work).requests[0]
+    record.arrival_s = 0.5
+    early = Served([record], [StepRecord(0, 0.5, 1, 1, 0, 2, 0.0)] * 2, [[1, 2]])
+    assert other_work(work, early).startswith("request 0 has impossible times: (0.5, ")
+    record.arrival_s = 0.0
+    assert other_work(work, early) == "request 0 was sent for 0.0 s, not for 0.5 s"
 
 
 def test_request_that_takes_no_time_is_impossible(served):
     for field in ("first_token_s", "finished_s", "returned_s"):
         setattr(served.requests[1], field, 0.0)
-    assert complaint(served).startswith("request 1 has impossible times: (0.0, 0.0, ")
+    assert complaint(served).startswith("request 1 has impossible times: (0.0, 0.0, 0.0, ")
 
 
 def test_missing_request_is_named_and_counted(served):
@@ -190,6 +200,20 @@ def test_engine_is_warmed_up_with_other_prompts_and_closed(measure, spec, checkp
     assert fake.closed == 1
     assert len(timing.windows) == 2
     assert said[0] == "loading"
+
+
+def test_warm_up_fills_every_slot_twice_and_waits_for_nobody(spec):
+    spec["requests"] |= {
+        "count": 10,
+        "order": "sorted",
+        "arrival": {"process": "poisson", "rate": 1.0, "seed": 1},
+    }
+    requests = window.warm_up(spec, 512)
+    # 10 requests of 8, 2, 3, 4, 4, 6, 8, 2, 3, 4 tokens, the shortest left out
+    assert [request.output_tokens for request in requests] == [3, 3, 4, 4, 4, 6, 8, 8]
+    assert {request.arrival_s for request in requests} == {0.0}
+    spec["slots"] = 8
+    assert len(window.warm_up(spec, 512)) == 10
 
 
 def test_evidence_of_a_timing_is_complete(measure, spec, checkpoint):

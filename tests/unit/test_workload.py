@@ -1,12 +1,14 @@
 """The requests: equal work for every engine, new prompts in every window."""
 
 import random
+from itertools import pairwise
+from statistics import fmean, stdev
 
 import pytest
 
 from fourcells import config as settings
 from fourcells.config import Cell
-from fourcells.workload import lengths, make_requests, prompt_hash
+from fourcells.workload import arrivals, lengths, make_requests, prompt_hash
 
 # Of the shipped demo, workload B, seed 1, repeat 1, sample 1: prompts are part of what a stored
 # timing means, so a Python whose `random` draws otherwise must be noticed.
@@ -122,3 +124,37 @@ def test_shuffled_order_follows_the_seed_and_keeps_the_lengths():
     assert one == again != two
     assert sorted(one) == sorted(two) == [32] * 16 + [64] * 16 + [128] * 16 + [512] * 16
     assert one != [32, 64, 128, 512] * 16
+
+
+POISSON = {"arrival": {"process": "poisson", "rate": 4.0, "seed": 1}}
+
+
+def test_requests_of_a_block_are_all_there_at_the_start():
+    assert arrivals({"count": 3}) == [0.0, 0.0, 0.0]
+
+
+def test_poisson_arrivals_have_the_rate_and_begin_at_once():
+    times = arrivals({"count": 20_001, **POISSON})
+    assert times[0] == 0 and times == sorted(times)
+    gaps = [after - before for before, after in pairwise(times)]
+    # exponential: the mean is 1 / rate, and so is the spread (standard error 0.7 %)
+    assert fmean(gaps) == pytest.approx(0.25, rel=0.03)
+    assert stdev(gaps) == pytest.approx(0.25, rel=0.03)
+
+
+def test_arrivals_follow_from_their_seed_and_rate_alone():
+    assert arrivals({"count": 9, **POISSON}) == arrivals({"count": 9, **POISSON, "order": "x"})
+    other = {"arrival": {"process": "poisson", "rate": 4.0, "seed": 2}}
+    assert arrivals({"count": 9, **other}) != arrivals({"count": 9, **POISSON})
+    twice = {"arrival": {"process": "poisson", "rate": 8.0, "seed": 1}}
+    halved = [time / 2 for time in arrivals({"count": 9, **POISSON})]
+    assert arrivals({"count": 9, **twice}) == pytest.approx(halved)
+
+
+def test_requests_carry_their_arrival(spec):
+    spec["requests"] |= POISSON
+    made = make_requests(spec, 512, 1)
+    assert [request.arrival_s for request in made] == arrivals(spec["requests"])
+    again = make_requests(spec | {"repeat": 2}, 512, 1)
+    assert [r.arrival_s for r in again] == [r.arrival_s for r in made]
+    assert again[0].prompt != made[0].prompt

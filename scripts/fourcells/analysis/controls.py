@@ -7,18 +7,19 @@ batches, or slots for everyone. Found in the plan, not declared.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from functools import cache
 
 import pandas as pd
 
+from fourcells.analysis.groups import engines_of
 from fourcells.analysis.idle import lengths_of
 from fourcells.analysis.load import Timings
 from fourcells.analysis.pairs import Cell, Series, by_cell
 from fourcells.analysis.stats import geometric_mean, holds, t_interval
-from fourcells.schedule import ADMISSIONS, simulate
+from fourcells.schedule import ADMISSIONS
+from fourcells.simulator import simulate
 
 AA, PLACEBO = "A/A", "placebo"
 EXPECTED = 1.0
@@ -73,44 +74,32 @@ def controls_table(timings: Timings, throughput: pd.DataFrame) -> pd.DataFrame:
 def _pairs(timings: Timings, cells: Mapping[Cell, Series]) -> Iterator[tuple]:
     """(kind, engine, other, workload, slots) of every control."""
     plan = timings.plan
-    first = plan.drop_duplicates("engine")
-    engines = [
-        (_place(row.admission), row.engine, row.admission, _otherwise(timings.metadata[row.Index]))
-        for row in first.itertuples()
-    ]
-    engines.sort(key=lambda each: each[:2])
+    engines = sorted(engines_of(timings).values(), key=lambda e: (_place(e.admission), e.name))
     lengths: dict[tuple, tuple | None] | None = None
-    for place, (_, engine, admission, otherwise) in enumerate(engines):
-        for _, other, other_admission, other_otherwise in engines[place + 1 :]:
-            if otherwise != other_otherwise:
+    for place, one in enumerate(engines):
+        for two in engines[place + 1 :]:
+            if one.group != two.group:
                 continue
+            engine, other, admissions = one.name, two.name, (one.admission, two.admission)
             for name, workload, slots in cells:
                 if name != engine or (other, workload, slots) not in cells:
                     continue
-                if admission == other_admission:
+                if one.admission == two.admission:
                     yield AA, engine, other, workload, slots
                     continue
                 if lengths is None:
                     keys = plan[["engine", "workload", "slots"]].itertuples(index=False, name=None)
                     lengths = dict(zip(keys, lengths_of(timings), strict=True))
                 served = lengths[engine, workload, slots]
-                if _same_schedule(served, slots, (admission, other_admission)):
+                if _same_schedule(served, slots, admissions):
                     yield PLACEBO, engine, other, workload, slots
 
 
-def _place(admission: str) -> int:
+def _place(admission: str | None) -> int:
     return ADMISSIONS.index(admission) if admission in ADMISSIONS else len(ADMISSIONS)
 
 
-def _otherwise(meta: Mapping) -> str:
-    """Backend and options without the admission. An option left out and the same one spelled out
-    admit alike, so what was applied is compared in its place."""
-    spec = meta["spec"]
-    options = {k: v for k, v in spec["options"].items() if k != "admission"}
-    return json.dumps([spec["backend"], options], sort_keys=True)
-
-
-def _same_schedule(lengths: tuple | None, slots: int, admissions: tuple[str, str]) -> bool:
+def _same_schedule(lengths: tuple | None, slots: int, admissions: tuple[str | None, ...]) -> bool:
     """Whether both admissions compute the same rows in every step."""
     if lengths is None or not set(admissions) <= set(ADMISSIONS):
         return False
@@ -120,4 +109,4 @@ def _same_schedule(lengths: tuple | None, slots: int, admissions: tuple[str, str
 
 @cache
 def _rows(lengths: tuple[int, ...], slots: int, admission: str) -> tuple[int, ...]:
-    return tuple(step.rows for step in simulate(lengths, slots, admission))
+    return tuple(step.rows for step in simulate(lengths, slots, admission).steps)

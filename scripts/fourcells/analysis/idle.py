@@ -9,7 +9,8 @@ import pandas as pd
 
 from fourcells.analysis import lesson
 from fourcells.analysis.load import KEYS, Timings
-from fourcells.schedule import ADMISSIONS, simulate
+from fourcells.schedule import ADMISSIONS
+from fourcells.simulator import simulate
 
 COLUMNS = [
     *KEYS, "admission", "samples", "steps", "rows", "useful_rows", "idle_rows", "idle_slots",
@@ -84,5 +85,5 @@ def _computed(lengths: tuple[int, ...] | None, slots: int, admission: str) -> tu
 @cache
 def _simulated(lengths: tuple[int, ...], slots: int, admission: str) -> tuple[int, int]:
     """Steps and rows; every repeat of a cell asks for the same."""
-    steps = simulate(lengths, slots, admission)
+    steps = simulate(lengths, slots, admission).steps
     return len(steps), sum(step.rows for step in steps)

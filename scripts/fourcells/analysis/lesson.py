@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from fourcells.schedule import simulate
+from fourcells.simulator import simulate
 
 GIB = 2**30
 
@@ -78,8 +78,30 @@ def ratios() -> dict[str, float]:
 @cache
 def static_idle() -> float:
     """Share of the rows that a static batch of 16 computes for nothing on B: 1 - 184/512."""
-    steps = simulate(output_tokens("B"), 16, "padded")
+    steps = simulate(output_tokens("B"), 16, "padded").steps
     return 1 - sum(s.useful_rows for s in steps) / sum(s.rows for s in steps)
+
+
+@cache
+def step_model(cell_name: str | None) -> tuple[float | None, float | None]:
+    """(a, c) of the cell's engine: a step of n rows takes a + c * n seconds, from the throughput on
+    A alone. Of an engine with one slot count c is None, and a is the whole step; of no cell both
+    are None."""
+    if cell_name is None:
+        return None, None
+    requests = output_tokens("A")
+    seconds = {}
+    for name, row in figures()["throughput_tok_s"].items():
+        if name.split("_")[0] == cell_name.split("_")[0]:
+            # equal lengths: every admission takes the same steps
+            rows = min(int(name.split("_")[1]), len(requests))
+            steps = len(simulate(requests, rows, "continuous").steps)
+            seconds[rows] = sum(requests) / row["A"] / steps
+    few, many = min(seconds), max(seconds)
+    if few == many:
+        return seconds[few], None
+    c = (seconds[many] - seconds[few]) / (many - few)
+    return seconds[few] - c * few, c
 
 
 def sooner(cell_name: str) -> float:

@@ -20,7 +20,7 @@ from fourcells.analysis.check import (
     spec_problem,
     stale_key,
 )
-from fourcells.schema import METADATA_KEY, STEPS, TIMING
+from fourcells.schema import ADDED, METADATA_KEY, STEPS, TIMING
 
 METADATA = ("spec", "applied", "provenance", "verdict")
 KEYS = ["engine", "workload", "slots", "repeat"]
@@ -176,6 +176,8 @@ def read(path: str, schema: pa.Schema) -> tuple[pa.Table, dict]:
     absent = [key for key in METADATA if key not in meta]
     if absent:
         raise Unusable(f"its metadata lacks {', '.join(absent)}")
+    for name in set(ADDED) & set(schema.names) - set(table.column_names):
+        table = table.append_column(name, pa.array([ADDED[name]] * len(table)))
     absent = [name for name in schema.names if name not in table.column_names]
     if absent:
         raise Unusable(f"it lacks the columns {', '.join(absent)}")

@@ -10,6 +10,7 @@ from statistics import fmean, stdev
 import pandas as pd
 
 from fourcells.analysis import lesson
+from fourcells.analysis.causes import attribution, step_models
 from fourcells.analysis.claim import lesson_claim
 from fourcells.analysis.limits import minutes_per_repeat, summary_limits, unclean_timings
 from fourcells.analysis.load import Timings
@@ -39,9 +40,9 @@ def summarise(
         found: as `trust.trust` gives it.
         ratios: as `pairs.all_ratios` gives them.
 
-    Keys: `cells, ratios, limits, lesson_claim, controls, kv, machine, measured, applied, trust,
-    publishable`. Rates in tokens per second, times as ISO 8601 in UTC. `low` and `high` are a
-    95 % t interval on logs over the repeats, null for one repeat.
+    Keys: `cells, ratios, attribution, step_model, limits, lesson_claim, controls, kv, machine,
+    measured, applied, trust, publishable`. Rates in tokens per second, times as ISO 8601 in UTC.
+    `low` and `high` are a 95 % t interval on logs over the repeats, null for one repeat.
     """
     main = _main_ratios(tables["ratios"])
     by_key = {ratio.key: ratio for ratio in ratios}
@@ -53,6 +54,8 @@ def summarise(
         {
             "cells": _cells(timings, verdicts, tables["throughput"]),
             "ratios": {name: _ratio(name, main[name]) for name in RATIOS},
+            "attribution": attribution(tables["attribution"], _key(main["R_B"])),
+            "step_model": step_models(tables["step_model"], tables["prediction"]),
             "limits": summary_limits(
                 {name: by_key.get(_key(main[name])) for name in RATIOS},
                 unclean_timings(timings, verdicts),

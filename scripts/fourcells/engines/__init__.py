@@ -18,7 +18,11 @@ from typing import Any, Protocol
 from fourcells.model import Checkpoint
 from fourcells.workload import Request
 
-BACKENDS = {"torch": "fourcells.engines.torch_loop", "vllm": "fourcells.engines.vllm_offline"}
+BACKENDS = {
+    "torch": "fourcells.engines.torch_loop",
+    "vllm": "fourcells.engines.vllm_offline",
+    "transformers": "fourcells.engines.transformers_cb",
+}
 
 
 class EngineError(RuntimeError):
@@ -27,11 +31,13 @@ class EngineError(RuntimeError):
 
 @dataclass
 class RequestRecord:
-    """What happened to one request; all times in seconds from t0, the moment all are submitted.
+    """What happened to one request; all times in seconds from t0, the moment all are submitted, or
+    the sending begins.
 
-    `finished_s` is when its own last token existed, `returned_s` when the caller had the result:
-    a padded batch returns everything at its end. `wave` numbers the batch the request was served
-    in (None under continuous admission).
+    `arrival_s` is when it was to be sent, `late_s` how much later the sender did so. `finished_s`
+    is when its own last token existed, `returned_s` when the caller had the result: a padded batch
+    returns everything at its end. `wave` numbers the batch the request was served in (None under
+    continuous admission).
     """
 
     request: int
@@ -43,6 +49,7 @@ class RequestRecord:
     finished_s: float
     returned_s: float
     arrival_s: float = 0.0
+    late_s: float = 0.0
     wave: int | None = None
     cached_tokens: int = 0
     preemptions: int = 0
@@ -79,7 +86,7 @@ class Engine(Protocol):
     applied: dict[str, Any]
 
     def serve(self, requests: list[Request]) -> Served:
-        """Serves all requests, present from t0 on, and returns when the last one is done."""
+        """Serves all requests, each from its `arrival_s` on, and returns when all are done."""
 
     def close(self) -> None:
         """Gives memory and processes back."""
@@ -135,7 +142,11 @@ def open_engine(spec: Mapping[str, Any], checkpoint: Checkpoint) -> Engine:
 def requested(spec: Mapping[str, Any]) -> dict[str, Any]:
     """What the engine must report back as applied."""
     common = {name: spec[name] for name in ("slots", "dtype", "threads", "max_model_len", "device")}
-    return {**common, **spec["options"], "prefix_caching": False}
+    options = dict(spec["options"])
+    if options.get("enforce_eager"):
+        # an option of the scale that has no meaning for an engine without graphs
+        options.pop("cudagraph_capture_sizes", None)
+    return {**common, **options, "prefix_caching": False}
 
 
 @cache

@@ -2,22 +2,20 @@
 
 This is the memory that static serving reserves (the paper's "Orca (Max)", PagedAttention, SOSP
 2023): no blocks, no sharing. transformers runs the model's layers; its attention registry hands
-queries, keys and values to `slot_attention`.
+queries, keys and values to `slot_attention`, with the part of the regions that the forward uses.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 ATTENTION = "four_cells_slots"
 
 
 class SlotCache:
-    """KV regions, and which part of them the current forward reads and writes.
-
-    `keys[layer]` and `values[layer]` have the shape [slots, kv_heads, max_model_len, head_dim];
-    the rows in use are the first ones.
-    """
+    """KV regions: `keys[layer]` and `values[layer]` have the shape [slots, kv_heads,
+    max_model_len, head_dim]; the rows in use are the first ones."""
 
     def __init__(self, layers: int, shape: tuple[int, int, int, int], like: Any) -> None:
         import torch
@@ -26,33 +24,86 @@ class SlotCache:
         self.values = [like.new_zeros(shape) for _ in range(layers)]
         # 0, 1, 2, ...: slices of it number rows and positions without a new tensor per step
         self.count = torch.arange(max(shape[0], shape[2]), device=like.device)
-        self.prefilling: slice | None = None
-        self.positions: Any = None
-        self.longest = 0
-        self.mask: Any = None
 
-    def at_prefill(self, first: int, rows: int) -> None:
-        """The next forward holds whole prompts, for the regions `first` to `first + rows - 1`."""
-        self.prefilling = slice(first, first + rows)
+    @property
+    def tensors(self) -> list[Any]:
+        """All tensors; they stay where they are for the life of the cache."""
+        return [*self.keys, *self.values, self.count]
 
-    def at_decode(self, positions: Any, longest: int, even: bool) -> None:
-        """The next forward holds one token per row.
+    def prefill(self, first: int, rows: int) -> Prefill:
+        """For a forward of whole prompts, into the regions `first` to `first + rows - 1`."""
+        return Prefill(self, slice(first, first + rows))
+
+    def decode(self, positions: Any, longest: int, even: bool) -> Decode:
+        """For a forward of one token per row.
 
         Args:
             positions: where each row writes its token [rows].
-            longest: tokens in the longest row, this one included.
-            even: whether all rows are equally long; then no mask is needed.
+            longest: how far the regions are read, tokens; at least the longest row, this token
+                included.
+            even: whether every row is `longest` tokens long; then no mask is needed.
         """
-        self.prefilling = None
-        self.positions = positions
-        self.longest = longest
         # [rows, 1, 1, longest]: a row sees its own tokens alone
-        self.mask = None if even else (self.count[:longest] <= positions[:, None])[:, None, None]
+        mask = None if even else (self.count[:longest] <= positions[:, None])[:, None, None]
+        return Decode(self, positions, longest, mask)
 
     def move(self, source: int, target: int) -> None:
         """Copies a row's region to another slot."""
         for layer in (*self.keys, *self.values):
             layer[target].copy_(layer[source])
+
+
+@dataclass(frozen=True)
+class Prefill:
+    """Whole prompts: they fill their regions, and see themselves alone."""
+
+    cache: SlotCache
+    rows: slice
+
+    def attend(self, layer: int, query: Any, key: Any, value: Any, scale: float) -> Any:
+        """[rows, heads, tokens, head_dim], keys and values with kv_heads -> like the query."""
+        from torch.nn.functional import scaled_dot_product_attention
+
+        tokens = query.shape[2]
+        self.cache.keys[layer][self.rows, :, :tokens] = key
+        self.cache.values[layer][self.rows, :, :tokens] = value
+        return scaled_dot_product_attention(
+            query, key, value, is_causal=True, scale=scale, enable_gqa=True
+        )
+
+
+@dataclass(frozen=True)
+class Decode:
+    """One token per row: it joins its region, and sees what the mask lets it see."""
+
+    cache: SlotCache
+    positions: Any
+    longest: int
+    mask: Any
+
+    def attend(self, layer: int, query: Any, key: Any, value: Any, scale: float) -> Any:
+        """[rows, heads, 1, head_dim], keys and values with kv_heads -> like the query."""
+        from torch.nn.functional import scaled_dot_product_attention
+
+        rows, heads, _, head_dim = query.shape
+        keys, values = self.cache.keys[layer], self.cache.values[layer]
+        if self.mask is None:  # all rows write at the same place
+            keys[:rows, :, self.longest - 1] = key[:, :, 0]
+            values[:rows, :, self.longest - 1] = value[:, :, 0]
+        else:
+            at = self.cache.count[:rows], slice(None), self.positions
+            keys[at] = key[:, :, 0]
+            values[at] = value[:, :, 0]
+        # The heads that share a key stand as its queries, [rows, kv_heads, sharing, head_dim]:
+        # under a mask, CUDA's fast kernels know no sharing and would copy the keys per head.
+        out = scaled_dot_product_attention(
+            query.reshape(rows, keys.shape[1], -1, head_dim),
+            keys[:rows, :, : self.longest],
+            values[:rows, :, : self.longest],
+            attn_mask=self.mask,
+            scale=scale,
+        )
+        return out.reshape(rows, heads, 1, head_dim)
 
 
 def slot_attention(
@@ -62,53 +113,26 @@ def slot_attention(
     value: Any,
     _mask: Any,
     *,
-    slot_cache: SlotCache,
-    **kwargs: Any,
+    regions: Prefill | Decode,
+    scaling: float | None = None,
+    **_kwargs: Any,
 ) -> tuple[Any, None]:
     """Attention over the slots' regions, in the form of transformers' attention registry.
 
     Args:
         module: the attention layer; `layer_idx` selects its regions.
         query: [rows, heads, tokens, head_dim]; key and value: [rows, kv_heads, tokens, head_dim].
-        slot_cache: the regions, told beforehand whether this is a prefill or a decode step.
+        regions: what this forward writes and reads.
 
     Returns:
         [rows, tokens, heads, head_dim], and None in place of the attention weights.
     """
-    from torch.nn.functional import scaled_dot_product_attention
-
-    keys, values = slot_cache.keys[module.layer_idx], slot_cache.values[module.layer_idx]
-    tokens = query.shape[2]
-    if slot_cache.prefilling is not None:
-        keys[slot_cache.prefilling, :, :tokens] = key
-        values[slot_cache.prefilling, :, :tokens] = value
-        mask, causal = None, True
-    else:
-        rows, longest = len(query), slot_cache.longest
-        mask, causal = slot_cache.mask, False
-        if mask is None:  # all rows write at the same place
-            keys[:rows, :, longest - 1] = key[:, :, 0]
-            values[:rows, :, longest - 1] = value[:, :, 0]
-        else:
-            at = slot_cache.count[:rows], slice(None), slot_cache.positions
-            keys[at] = key[:, :, 0]
-            values[at] = value[:, :, 0]
-        key, value = keys[:rows, :, :longest], values[:rows, :, :longest]
-    out = scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        attn_mask=mask,
-        is_causal=causal,
-        scale=kwargs.get("scaling"),
-        enable_gqa=True,
-    )
+    out = regions.attend(module.layer_idx, query, key, value, scaling)
     return out.transpose(1, 2).contiguous(), None
 
 
 def register_attention() -> None:
-    """Makes the attention known to transformers; the mask stays ours."""
-    from transformers import AttentionInterface, AttentionMaskInterface
+    """Makes the attention known to transformers, which then leaves the mask to it."""
+    from transformers import AttentionInterface
 
     AttentionInterface.register(ATTENTION, slot_attention)
-    AttentionMaskInterface.register(ATTENTION, lambda *args, **kwargs: None)

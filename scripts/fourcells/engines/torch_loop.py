@@ -2,7 +2,8 @@
 
 The loop reads as the picture of slots: admit, step, retire. All admissions share one forward and
 one contiguous KV region of maximum length per slot; only `schedule.free_slots` and
-`schedule.leaves` differ. The eager, padded form is the lesson's static batch.
+`schedule.leaves` differ. The eager, padded form is the lesson's static batch. The compiled form
+runs the same decode step through torch.compile: with CUDA graphs the host no longer sets the pace.
 
 A row keeps its own positions in its own region, so prompts of different lengths need no left
 padding: the prefill alone pads them, on the right, under a causal mask that lets no real token see
@@ -12,24 +13,25 @@ the padding, and decoding overwrites what the padding left behind.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from fourcells.engines import RequestRecord, Served, StepRecord, missing_module
-from fourcells.engines.slot_cache import ATTENTION, SlotCache, register_attention
+from fourcells.engines import Served, StepRecord, compiled, missing_module
+from fourcells.engines.rows import Queue, Row
+from fourcells.engines.slot_cache import ATTENTION, Decode, Prefill, SlotCache, register_attention
 from fourcells.model import Checkpoint
 from fourcells.schedule import free_slots, leaves
 from fourcells.workload import Request
-
-UNKNOWN = float("nan")
 
 
 def problem(spec: Mapping[str, Any]) -> str | None:
     """Why the torch backend cannot run here, or None."""
     install = "set the environment up with: make setup"
-    return missing_module(spec, "torch", install) or missing_module(spec, "transformers", install)
+    return (
+        missing_module(spec, "torch", install)
+        or missing_module(spec, "transformers", install)
+        or compiled.problem(spec)
+    )
 
 
 def open_engine(spec: Mapping[str, Any], checkpoint: Checkpoint) -> TorchLoop:
@@ -37,42 +39,8 @@ def open_engine(spec: Mapping[str, Any], checkpoint: Checkpoint) -> TorchLoop:
     return TorchLoop(spec, checkpoint)
 
 
-@dataclass
-class Row:
-    """A request that holds a slot; its index among the rows is the index of its KV region."""
-
-    request: Request
-    record: RequestRecord
-    # steps spent in the slot; a finished row of a padded batch goes on ageing
-    age: int = 0
-    last_token: int = 0
-    tokens: list[int] = field(default_factory=list)
-
-    @property
-    def done(self) -> bool:
-        return len(self.tokens) >= self.request.output_tokens
-
-    @property
-    def position(self) -> int:
-        """Where the token that is fed next is written: after the prompt and the tokens before."""
-        return len(self.request.prompt) + self.age - 1
-
-    def take(self, token: int, now: float) -> None:
-        """Gives the row a step's token; it counts unless the row was finished before."""
-        self.age += 1
-        self.last_token = token
-        if self.done:
-            return
-        self.tokens.append(token)
-        self.record.produced_tokens += 1
-        if len(self.tokens) == 1:
-            self.record.first_token_s = now
-        if self.done:
-            self.record.finished_s = now
-
-
 class TorchLoop:
-    """The engine. `applied` is read back from the loaded model and the KV regions."""
+    """The engine. `applied` is read back from the loaded model, the KV regions and the graphs."""
 
     def __init__(self, spec: Mapping[str, Any], checkpoint: Checkpoint) -> None:
         import torch
@@ -80,6 +48,9 @@ class TorchLoop:
 
         register_attention()
         self.admission = spec["options"].get("admission", "padded")
+        self.mode = spec["options"].get("mode", "eager")
+        self.slots, self.max_len = spec["slots"], spec["max_model_len"]
+        self.threads = torch.get_num_threads()
         self.model = AutoModelForCausalLM.from_pretrained(
             checkpoint.folder,
             dtype=getattr(torch, spec["dtype"]),
@@ -88,21 +59,30 @@ class TorchLoop:
         self.model.to(spec["device"]).eval()
         self.cache = SlotCache(
             layers=checkpoint.layers,
-            shape=(spec["slots"], checkpoint.kv_heads, spec["max_model_len"], checkpoint.head_dim),
+            shape=(self.slots, checkpoint.kv_heads, self.max_len, checkpoint.head_dim),
             like=self.model.lm_head.weight,
         )
+        self.step = self._step
+        if self.mode == "compiled":
+            self.step = compiled.compile_step(self._step, self.cache.tensors)
+
+    @property
+    def applied(self) -> dict[str, Any]:
+        """The options in force. Graphs are captured while serving, so they are counted anew."""
         slots, _, max_len, _ = self.cache.keys[0].shape
-        self.applied = {
+        graphs = compiled.captured_graphs(self.model.device) if self.mode == "compiled" else 0
+        return {
             "slots": slots,
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "device": self.model.device.type,
-            "threads": torch.get_num_threads(),
+            "threads": self.threads,
             "max_model_len": max_len,
             "admission": self.admission,
+            "mode": self.mode,
             "reservation": "max",
             "prefix_caching": False,
             "attention_backend": f"sdpa ({self.model.config._attn_implementation})",
-            "graphs": "none",
+            "graphs": f"CUDA graphs by torch.compile, captured: {graphs}" if graphs else "none",
             "async_scheduling": False,
             "kv_blocks": None,
             "block_size": None,
@@ -113,25 +93,30 @@ class TorchLoop:
 
     def close(self) -> None:
         """Drops the model and the KV regions."""
-        self.model = self.cache = None
+        self.model = self.cache = self.step = None
 
     def serve(self, requests: Sequence[Request]) -> Served:
-        """Serves all requests; one pass of the loop is one step and gives each row one token."""
-        slots = self.applied["slots"]
-        waiting = deque(enumerate(requests))
+        """Serves all requests; one pass of the loop is one step and gives each row one token.
+
+        A request is seen at the first step that starts after its arrival. The loop is its own
+        sender and hands over what it finds due, so nothing is ever sent late (`late_s` is 0): the
+        rest of the step during which somebody arrives is queueing, and counts in TTFT.
+        """
+        queue = Queue(requests)
         rows: list[Row] = []
         retired: list[Row] = []
         steps: list[StepRecord] = []
         wave = 0
         t0 = time.monotonic()
-        while waiting or rows:
+        while queue or rows:
             start = time.monotonic() - t0
 
             # admit
-            entering = []
-            for _ in range(min(free_slots(self.admission, slots, len(rows)), len(waiting))):
-                index, request = waiting.popleft()
-                entering.append(_admit(index, request, start))
+            queue.let_in(start)
+            entering = queue.take(free_slots(self.admission, self.slots, len(rows)), start)
+            if not rows and not entering:
+                queue.sleep(t0)
+                continue
             if not rows:
                 wave += 1
             for row in entering:
@@ -151,9 +136,9 @@ class TorchLoop:
                     t_s=start,
                     rows=len(rows),
                     useful_rows=useful,
-                    waiting=len(waiting),
+                    waiting=queue.waiting,
                     tokens=scheduled,
-                    kv_used=len(rows) / slots,
+                    kv_used=len(rows) / self.slots,
                 )
             )
 
@@ -187,45 +172,41 @@ class TorchLoop:
         ids = torch.tensor([[*p, *[0] * (width - len(p))] for p in prompts], device=device)
         positions = torch.arange(width, device=device).expand(len(prompts), width)
         with torch.inference_mode():
-            self.cache.at_prefill(first, len(prompts))
             # [rows, width, hidden] -> the last real token of each row [rows, hidden]
-            hidden = self._hidden(ids, positions)
-            return self._greedy(hidden[torch.arange(len(prompts), device=device), lengths - 1])
+            hidden = self._hidden(ids, positions, self.cache.prefill(first, len(prompts)))
+            last = hidden[torch.arange(len(prompts), device=device), lengths - 1]
+            return self._greedy(last).tolist()
 
     def decode(self, rows: Sequence[Row]) -> list[int]:
         """The next token of every row in use, in one forward of one token per row."""
         import torch
 
-        device = self.model.device
-        ids = torch.tensor([[row.last_token] for row in rows], device=device)
         # a finished row of a padded batch may outgrow its region: it is computed at the last place
-        end = self.applied["max_model_len"] - 1
-        at = [min(row.position, end) for row in rows]
-        positions = torch.tensor(at, device=device)
+        at = [min(row.position, self.max_len - 1) for row in rows]
+        if self.mode == "compiled":  # one shape and one mask for every step
+            longest, even = self.max_len, False
+        else:
+            longest, even = max(at) + 1, min(at) == max(at)
+        fed = torch.tensor([[row.last_token for row in rows], at], device=self.model.device)
         with torch.inference_mode():
-            self.cache.at_decode(positions, longest=max(at) + 1, even=min(at) == max(at))
-            return self._greedy(self._hidden(ids, positions[:, None])[:, -1])
+            # reading the tokens waits for the device
+            return self.step(fed, longest, even).tolist()
 
-    def _hidden(self, ids: Any, positions: Any) -> Any:
+    def _step(self, fed: Any, longest: int, even: bool) -> Any:
+        """Each row's last token and its position [2, rows] -> its next token [rows].
+
+        `longest` and `even` as in `SlotCache.decode`.
+        """
+        ids, positions = fed
+        regions = self.cache.decode(positions, longest, even)
+        return self._greedy(self._hidden(ids[:, None], positions[:, None], regions)[:, -1])
+
+    def _hidden(self, ids: Any, positions: Any, regions: Prefill | Decode) -> Any:
         """[rows, tokens] -> [rows, tokens, hidden]."""
         return self.model.base_model(
-            input_ids=ids, position_ids=positions, use_cache=False, slot_cache=self.cache
+            input_ids=ids, position_ids=positions, use_cache=False, regions=regions
         ).last_hidden_state
 
-    def _greedy(self, hidden: Any) -> list[int]:
-        """[rows, hidden] -> one token id per row. Reading them waits for the device."""
-        return self.model.lm_head(hidden).argmax(-1).tolist()
-
-
-def _admit(index: int, request: Request, now: float) -> Row:
-    record = RequestRecord(
-        request=index,
-        prompt_tokens=len(request.prompt),
-        output_tokens=request.output_tokens,
-        produced_tokens=0,
-        admitted_s=now,
-        first_token_s=UNKNOWN,
-        finished_s=UNKNOWN,
-        returned_s=UNKNOWN,
-    )
-    return Row(request, record)
+    def _greedy(self, hidden: Any) -> Any:
+        """[rows, hidden] -> one token id per row."""
+        return self.model.lm_head(hidden).argmax(-1)

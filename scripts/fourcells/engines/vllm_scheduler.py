@@ -1,7 +1,11 @@
-"""The scheduler class that every vllm engine runs through: stock scheduling plus a step log.
+"""The scheduler class that every vllm engine runs through: one switch over stock scheduling, and a
+step log.
 
-It runs wherever vLLM's engine core runs, in the measuring process or in one of its own, and so
-hands its records over through a file. Written against vLLM 0.24 (GPU) and 0.32 (CPU).
+The switch is the admission gate. Under `wave` and `padded` nobody enters before the whole batch is
+gone; `padded` differs from `wave` in the lengths that are asked for, not here. It runs wherever
+vLLM's engine core runs, in the measuring process or in one of its own, so it is told by an
+environment variable and hands its records over through a file. Written against vLLM 0.24 (GPU) and
+0.32 (CPU).
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import json
 import multiprocessing
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
@@ -17,30 +22,49 @@ from vllm.v1.core.sched.scheduler import Scheduler
 
 from fourcells.machine import end_with_parent
 
-# Names the file that receives one JSON array per step: time, rows, useful rows, waiting, tokens,
-# share of the KV blocks in use, ids of preempted requests.
-STEP_LOG = "FOUR_CELLS_STEP_LOG"
+# A JSON object: `admission`, and `step_log`, the file that receives one JSON value per line. First
+# what the scheduler applies, an object; then, whenever no request is left, one array for each step
+# since: its start, the time when its tokens existed, rows, useful rows, waiting, tokens, share of
+# the KV blocks in use, ids of preempted requests.
+SETTINGS = "FOUR_CELLS_SCHEDULER"
+# The attribute that limits how many requests run: the first since vLLM 0.32, the second before.
+LIMITS = ("max_num_active_reqs", "max_num_running_reqs")
 
 
-class _Logged:
-    """Adds one line to the step log for each step that schedules a token."""
+class _Switch:
+    """Adds the gate, and a line to the step log for each step that schedules a token.
+
+    A step only appends to a list: writing between steps of 2 ms would cost what is measured.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if multiprocessing.parent_process():
             # an engine process must not outlive a measuring process that was killed
             end_with_parent()
         super().__init__(*args, **kwargs)
-        # line buffered: a line is in the file before the step runs
-        self._step_log = open(os.environ[STEP_LOG], "a", buffering=1)  # noqa: SIM115
+        settings = json.loads(os.environ[SETTINGS])
+        self._gated = settings["admission"] != "continuous"
+        self._limit = next(name for name in LIMITS if hasattr(self, name))
+        # steps on their way, by the identity of the scheduler's output, and those that are done
+        self._open: dict[int, tuple[Any, ...]] = {}
+        self._done: list[tuple[Any, ...]] = []
+        self._step_log = Path(settings["step_log"])
+        self._write([{"admission": settings["admission"], "limit": self._limit}])
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         start = time.monotonic()
-        out = super().schedule(*args, **kwargs)
+        free = getattr(self, self._limit)
+        if self._gated and self.running:
+            # equal, never lower: vLLM 0.24 admits below a limit that is not met exactly
+            setattr(self, self._limit, len(self.running))
+        try:
+            out = super().schedule(*args, **kwargs)
+        finally:
+            setattr(self, self._limit, free)
         # an empty step computes nothing: it marks a wait, not work
         if out.total_num_scheduled_tokens:
             requests = [self.requests[name] for name in out.num_scheduled_tokens]
-            record = (
-                start,
+            self._open[id(out)] = (
                 len(requests),
                 # a prompt that is not yet wholly computed yields no token in this step
                 sum(r.num_computed_tokens >= r.num_tokens for r in requests),
@@ -48,14 +72,30 @@ class _Logged:
                 out.total_num_scheduled_tokens,
                 self.kv_cache_manager.usage,
                 sorted(out.preempted_req_ids or ()),
+                start,
             )
-            self._step_log.write(json.dumps(record) + "\n")
         return out
 
+    def update_from_output(self, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
+        outputs = super().update_from_output(scheduler_output, *args, **kwargs)
+        step = self._open.pop(id(scheduler_output), None)
+        if step:
+            *rest, start = step
+            self._done.append((start, time.monotonic(), *rest))
+        # in the file before the caller hears of the last tokens
+        if self._done and not self.requests:
+            self._write(self._done)
+            self._done = []
+        return outputs
 
-class SyncScheduler(_Logged, Scheduler):
+    def _write(self, values: list[Any]) -> None:
+        with self._step_log.open("a") as file:
+            file.writelines(json.dumps(value) + "\n" for value in values)
+
+
+class SyncScheduler(_Switch, Scheduler):
     """The switch over vLLM's plain scheduler."""
 
 
-class OverlappedScheduler(_Logged, AsyncScheduler):
+class OverlappedScheduler(_Switch, AsyncScheduler):
     """The switch over vLLM's asynchronous scheduler, stock vLLM's own choice on a GPU."""

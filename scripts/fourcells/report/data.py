@@ -38,6 +38,22 @@ COLUMNS = {
     " noise_floor",
     "variance": "engine workload slots repeats samples between_sd within_sd total_sd"
     " repeat_s sample_s best_samples advice",
+    "attribution": "engine baseline workload slots path place factor above below repeat value"
+    " estimate low high n predicted",
+    "step_model": "engine engines a_s c_s p_s d_s c_known p_known d_known rows_known"
+    " extra_known a_over_c steps cells lesson_a_s lesson_c_s",
+    "prediction": "engine workload slots admission fitted steps_computed steps_measured"
+    " rows_mean_computed predicted_s measured_s predicted_tok_s measured_tok_s residual"
+    " decode_only_s decode_only_residual bound_longest bound_share bound_graham",
+    "ablations": "engine reference option value reference_value workload slots n estimate low high"
+    " min max",
+    "occupancy": "engine workload slots admission source step_from step_to t_from_s t_to_s rows"
+    " useful_rows waiting",
+    "dose": "kind engine other workload slots x label steps_other steps_engine step_ratio_computed"
+    " step_ratio_measured n estimate low high",
+    "arrivals": "engine workload slots repeat process rate requests window_s slot_use freed"
+    " refilled refilled_share ttft_median_s ttft_p90_s e2e_median_s e2e_p90_s late_max_s"
+    " late_mean_s",
 }
 
 
@@ -55,6 +71,13 @@ class Data:
     noise: pd.DataFrame
     controls: pd.DataFrame
     variance: pd.DataFrame
+    attribution: pd.DataFrame
+    step_model: pd.DataFrame
+    prediction: pd.DataFrame
+    ablations: pd.DataFrame
+    occupancy: pd.DataFrame
+    dose: pd.DataFrame
+    arrivals: pd.DataFrame
     summary: dict
 
     @property

@@ -10,12 +10,35 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from fourcells.report import numbers as n
+from fourcells.report.data import Data
+from fourcells.report.grids import workload_pair
 from fourcells.report.svg import draw
 from fourcells.report.texts import EN
 from fourcells.report.words import LABELS
 
 METRICS = ("ttft_s", "e2e_produced_s", "e2e_returned_s")
 MARKERS = "osD^vPX*"
+# With more engines than this, a figure shows those that are compared.
+MOST_ENGINES = 6
+
+
+def chosen(data: Data, frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows that a figure shows: all of few engines; of many, the engines that have a baseline
+    or are one, on the workloads that they share, at the slots that the uniform one has too."""
+    if frame.engine.nunique() <= MOST_ENGINES:
+        return frame
+    ratios = data.ratios[data.ratios["name"].astype(str).str.startswith("R_")]
+    ratios = ratios[ratios.baseline.notna()]
+    engines = {*ratios.engine, *ratios.baseline}
+    workloads = set(ratios["name"].str.removeprefix("R_"))
+    kept = frame[frame.engine.isin(engines) & frame.workload.isin(workloads)]
+    uniform, _ = workload_pair(data)
+    cells = data.throughput[data.throughput.workload.eq(uniform)][["engine", "slots"]]
+    if uniform is not None:
+        known = set(cells.itertuples(index=False, name=None))
+        pairs = zip(kept.engine, kept.slots, strict=True)
+        kept = kept[[pair in known for pair in pairs]]
+    return frame if kept.empty else kept
 
 
 def _cell_names(frame: pd.DataFrame) -> pd.Series:

@@ -21,6 +21,8 @@ TEXTS = {
     "says_less": "less gain when mixed",
     "says_greater": "above 1",
     "says_smaller": "below 1",
+    "says_high": "too high",
+    "says_low": "too low",
     "says_pass": "pass",
     "says_fail": "fail",
     # the section

@@ -13,6 +13,7 @@ from fourcells.report import (
     figures,
     grids,
     history,
+    ideas,
     latency,
     noise_section,
     setting,
@@ -59,12 +60,14 @@ def _is(kind: type, block: object) -> bool:
 
 
 def sections(data: Data) -> list[Section]:
-    """The lesson's sections 1, 3, 4 and 6, the noise, then machine, timings and their history."""
+    """The lesson's sections 1, 3 and 4, the ideas apart, section 6, the noise, then machine,
+    timings and their history."""
     return [
         _slots(),
         _throughput(data),
         _ratios(data),
         _latency(data),
+        ideas.ideas(data),
         _kv(data),
         noise_section.noise(data),
         _machine(data),
@@ -83,11 +86,18 @@ def _slots() -> Section:
 
 def _throughput(data: Data) -> Section:
     blocks = [or_reason(grids.throughput(data), EN["throughput_head"], "why_no_table")]
-    svg = figures.throughput(data.throughput)
+    chosen = figures.chosen(data, data.throughput)
+    svg = figures.throughput(chosen)
     if svg:
-        blocks.append(Figure("throughput", svg, EN["throughput_figure"]))
+        caption = _of_chosen(EN["throughput_figure"], chosen, data.throughput)
+        blocks.append(Figure("throughput", svg, caption))
     blocks.append(or_reason(grids.loss(data), EN["loss_head"], "why_no_loss"))
     return Section("throughput", EN["throughput_head"], "3", EN["throughput_intro"], blocks)
+
+
+def _of_chosen(caption: str, chosen, frame) -> str:
+    """The caption, with a word on what the figure leaves to the table."""
+    return caption if len(chosen) == len(frame) else f"{caption} {EN['figure_chosen']}"
 
 
 def _ratios(data: Data) -> Section:
@@ -108,9 +118,11 @@ def _latency(data: Data) -> Section:
     _, mixed = grids.workload_pair(data)
     workloads = list(data.latency.workload.dropna().unique())
     shown = mixed if mixed in workloads else (workloads or [None])[0]
-    svg = figures.latency(data.latency, shown) if shown is not None else None
+    chosen = figures.chosen(data, data.latency)
+    svg = figures.latency(chosen, shown) if shown is not None else None
     if svg:
         caption = EN["latency_figure"].format(workload=shown)
+        caption = _of_chosen(caption, chosen, data.latency)
         blocks.insert(0, Figure("latency", svg, caption))
     if not workloads:
         blocks.append(or_reason(None, EN["latency_head"], "why_no_table"))

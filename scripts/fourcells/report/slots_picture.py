@@ -11,7 +11,7 @@ from matplotlib.patches import Patch, Rectangle
 from fourcells.report import numbers as n
 from fourcells.report.svg import draw
 from fourcells.report.texts import EN
-from fourcells.schedule import Step, simulate
+from fourcells.simulator import Step, simulate
 
 COLOURS = ["#4c78a8", "#f2a541", "#59a14f", "#c85a54", "#8c6bb1", "#3aa6a6"]
 IDLE = {"facecolor": "#ffffff", "edgecolor": "#9aa3ad", "linewidth": 0.8}
@@ -20,7 +20,7 @@ PANELS = (("padded", "slots_static"), ("continuous", "slots_continuous"))
 
 def slots_picture(lengths: Mapping[str, int], slots: int) -> tuple[Markup, str]:
     """(SVG, caption) of the requests `lengths` (name -> output tokens) served by `slots` slots."""
-    runs = {a: simulate(list(lengths.values()), slots, a) for a, _ in PANELS}
+    runs = {a: simulate(list(lengths.values()), slots, a).steps for a, _ in PANELS}
     names = list(lengths)
     label = EN["slots_alt"].format(
         slots=slots,

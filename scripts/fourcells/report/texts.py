@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fourcells.report import noise_words
+from fourcells.report import ideas_words, noise_words
 
 EN = {
     "title": "Four Cells: which part of a speed\u2011up comes from which idea",
     "lead": "LLM serving engines measured cell by cell: engine, workload and slots. "
-    "All requests of a workload are waiting when the clock starts.",
+    "All requests of a workload are waiting when the clock starts, unless it says that they keep "
+    "coming.",
     "contents": "Contents",
     "answer": "The answer in three sentences",
     "lesson_label": "lesson (RTX 3060)",
@@ -121,7 +122,8 @@ EN = {
     "finished; idle slots count empty slots as well.",
     # latency
     "latency_head": "Latency by output length",
-    "latency_intro": "Medians over the requests of one length, in seconds from the common start. "
+    "latency_intro": "Medians over the requests of one length, in seconds from the common start, "
+    "or from a request's own arrival where requests keep coming. "
     "A request's tokens exist when they are produced; the caller has them when they are returned. "
     "A static batch returns when its longest request ends.",
     "latency_caption": "Workload {workload}: median seconds, mean over {n} repeats",
@@ -188,4 +190,4 @@ EN = {
     "data file. n = 1 has no spread. An en dash marks what was not measured or does not apply.",
 }
 
-EN |= noise_words.TEXTS
+EN |= noise_words.TEXTS | ideas_words.TEXTS

@@ -19,6 +19,7 @@ MEANINGS = {
     "slots": ("faster", "slower"),
     "loss": ("faster", "slower"),
     "E2E": ("sooner", "later"),
+    "off": ("high", "low"),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourcells.report import noise_words
+from fourcells.report import ideas_words, noise_words
 
 RATIO_NAMES = {
     "R": "{engine} / {baseline} on {workload}",
@@ -31,7 +31,11 @@ GLOSSARY = [
         "Useful output tokens divided by the window. Tokens computed for a finished request do "
         "not count.",
     ),
-    ("TTFT", "Time to first token, from the common start: waiting in the queue is part of it."),
+    (
+        "TTFT",
+        "Time to first token, from the common start (from its own arrival where requests keep "
+        "coming): waiting in the queue is part of it.",
+    ),
     ("service TTFT", "First token, from the moment the request got its slot: without the queue."),
     ("E2E produced", "From the common start until the request's own last token existed."),
     (
@@ -79,6 +83,7 @@ GLOSSARY = [
         "Student t on the logs of the repeats; absent with one repeat.",
     ),
     *noise_words.GLOSSARY,
+    *ideas_words.GLOSSARY,
 ]
 
 LABELS = {
@@ -161,7 +166,8 @@ LABELS = {
     "one_repeat": "one repeat",
     "yes": "yes",
     "no": "no",
-} | noise_words.LABELS
+}
+LABELS |= noise_words.LABELS | ideas_words.LABELS
 
 SOURCES = {
     "steal_s": "stolen CPU time",
