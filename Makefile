@@ -3,12 +3,14 @@
 #   CONFIG="key=value"  passed to Snakemake's --config
 #   ARGS="..."          passed to Snakemake (report, precise), pytest (test, test-fast) or the benchmark
 #   TARGET=0.05 MAX_REPEATS=20 MAX_MINUTES=60   when precise stops: half-width of Q's interval, limits
+#   BENCH=static_against_generate   the benchmark that bench runs, a file of benchmarks/
 #   PYTHON=python3      the Python (3.11 to 3.13) that .venv is made from
 #   PYTORCH_INDEX=...   where pip finds PyTorch's CPU builds, if its own settings do not say
 
 TARGET ?= 0.05
 MAX_REPEATS ?= 20
 MAX_MINUTES ?= 60
+BENCH ?= static_against_generate
 PYTHON ?= python3
 JOBS ?= 1
 CONFIG ?=
@@ -24,7 +26,7 @@ IN_VENV = PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
-	@sed -n '2,7s/^#//p' Makefile
+	@sed -n '2,8s/^#//p' Makefile
 
 setup: $(STAMP) ## make .venv with everything in it (a few minutes, 2.5 GB)
 
@@ -53,8 +55,8 @@ test: setup ## run all tests
 test-fast: setup ## run the tests that measure nothing
 	$(IN_VENV) pytest -m "not slow and not pipeline" $(ARGS)
 
-bench: setup ## the static engine against model.generate, side by side
-	$(IN_VENV) python benchmarks/static_against_generate.py $(ARGS)
+bench: setup ## one of benchmarks/, side by side
+	$(IN_VENV) python benchmarks/$(BENCH).py $(ARGS)
 
 lint: setup ## check style and workflow
 	$(IN_VENV) ruff check .

@@ -9,11 +9,11 @@ BASE = Path(workflow.basedir)
 sys.path.insert(0, str(BASE / "scripts"))
 
 from fourcells import config as settings
-from fourcells import engines, session
+from fourcells import config_check, engines, session
 
 try:
-    settings.check(config, BASE / "rules/config.schema.yaml")
-except settings.ConfigError as error:
+    config_check.check(config, BASE / "rules/config.schema.yaml")
+except config_check.ConfigError as error:
     raise WorkflowError(f"config.yaml: {error}")
 
 session.prepare(BASE)

@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from fourcells import config as settings
+from fourcells import config_check
 from fourcells.analysis.check import stale_key
 from fourcells.analysis.stats import repeats_for, t_interval
 from fourcells.schema import METADATA_KEY
@@ -126,7 +127,7 @@ def read_config(overrides: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise ValueError(f"--config {override}: not of the form key=value")
         config = _merged(config, {key: yaml.safe_load(value)})
-    settings.check(config, ROOT / "rules/config.schema.yaml")
+    config_check.check(config, ROOT / "rules/config.schema.yaml")
     return config
 
 
@@ -138,7 +139,8 @@ def _merged(old: Any, new: Any) -> Any:
 
 def measured_repeats(config: Mapping) -> int:
     """Whole repeats that are there and were measured as the config asks today."""
-    planned = {cell.path: settings.spec(config, cell) for cell in settings.cells(config)}
+    main_cells = settings.sets(config)[settings.MAIN]
+    planned = {cell.path: settings.spec(config, cell) for cell in main_cells}
 
     def whole(repeat: int) -> bool:
         return all(_is_there(path, repeat, spec) for path, spec in planned.items())

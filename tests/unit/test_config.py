@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourcells import config as settings
-from fourcells.config import Cell, ConfigError, canonical
+from fourcells import config_check
+from fourcells.config import Cell, canonical
+from fourcells.config_check import ConfigError
 
 BLOCK = {"engines": ["vllm"], "workloads": ["B"], "slots": [4, 16]}
 WORKLOAD = {"requests": 4, "prompt_tokens": 4, "output_tokens": 4}
@@ -28,7 +30,7 @@ def put(config, path, value):
 
 def refusal(config, schema):
     with pytest.raises(ConfigError) as error:
-        settings.check(config, schema)
+        config_check.check(config, schema)
     return str(error.value)
 
 
@@ -42,7 +44,7 @@ def specs(config):
 @pytest.mark.parametrize(("scale", "main"), [("smoke", 26), ("demo", 26), ("lesson", 34)])
 def test_shipped_config_is_valid_at_every_scale(shipped, schema, scale, main):
     config = shipped | {"scale": scale}
-    settings.check(config, schema)
+    config_check.check(config, schema)
     counts = {name: len(cells) for name, cells in settings.sets(config).items()}
     assert counts == {"main": main, "dose": 18, "arrivals": 4}
 
@@ -58,7 +60,7 @@ def test_every_shipped_scale_is_tested(shipped):
 def test_name_can_hold_what_a_folder_name_can(config, schema, name):
     config["workloads"][name] = dict(WORKLOAD)
     config["engines"][name] = {"backend": "vllm"}
-    settings.check(config, schema)
+    config_check.check(config, schema)
     assert Cell(name, name, 16) in settings.cells(config)
 
 
@@ -82,7 +84,7 @@ def test_name_that_ends_with_a_newline_is_refused(config, schema):
 def test_slots_010_are_eight_as_yaml_has_it(config, schema):
     config["slots"] = yaml.safe_load("[010]")
     del config["engines"]["static"]["slots"]
-    settings.check(config, schema)
+    config_check.check(config, schema)
     assert {cell.path for cell in settings.cells(config)} == {
         f"{engine}/{workload}/slots8" for engine in ("static", "vllm") for workload in "AB"
     }
@@ -91,7 +93,7 @@ def test_slots_010_are_eight_as_yaml_has_it(config, schema):
 def test_slots_as_a_float_make_no_other_folder(config, schema):
     config["slots"] = [16.0, 256]
     try:
-        settings.check(config, schema)
+        config_check.check(config, schema)
     except ConfigError:
         return
     assert {cell.path.rpartition("/")[2] for cell in settings.cells(config)} == {
@@ -103,13 +105,13 @@ def test_slots_as_a_float_make_no_other_folder(config, schema):
 def test_totals_may_differ_without_a_comparison(config, schema):
     del config["workloads"]["B"]["compare_with"]
     config["workloads"]["A"]["output_tokens"] = 188
-    settings.check(config, schema)
+    config_check.check(config, schema)
 
 
 def test_only_the_chosen_scale_must_hold_the_lengths(config, schema):
     config["workloads"]["long"] = {"requests": 1, "prompt_tokens": 1024, "output_tokens": 1024}
     config["scale"] = "lesson"
-    settings.check(config, schema)
+    config_check.check(config, schema)
     config["scale"] = "smoke"
     assert refusal(config, schema) == (
         "workloads.long: prompt + output reach 512 tokens, more than "
@@ -249,10 +251,10 @@ def test_shuffling_keeps_a_prompt_and_its_output_together(config, schema, seed):
         "order": "shuffled",
     }
     del config["workloads"]["B"]
-    settings.check(config, schema)
+    config_check.check(config, schema)
     config["workloads"]["A"]["output_tokens"] = [4, 4, 4, 1600]
     with pytest.raises(ConfigError, match="prompt \\+ output reach 800 tokens"):
-        settings.check(config, schema)
+        config_check.check(config, schema)
 
 
 # --- cells
@@ -287,7 +289,7 @@ def test_engine_of_another_device_has_no_cells(config, schema):
     config["engines"]["vllm"]["device"] = "cuda"
     assert {cell.engine for cell in settings.cells(config)} == {"static"}
     config["scale"] = "lesson"
-    settings.check(config, schema)
+    config_check.check(config, schema)
     assert {cell.engine for cell in settings.cells(config)} == {"static", "vllm"}
 
 
@@ -318,7 +320,7 @@ def test_requests_that_keep_coming_need_continuous_admission(config, schema):
         "continuous; engines.static has padded"
     )
     config["workloads"]["B"]["engines"] = ["vllm"]
-    settings.check(config, schema)
+    config_check.check(config, schema)
     config["engines"]["vllm"]["options"] = {"admission": "wave"}
     assert "engines.vllm has wave" in refusal(config, schema)
 
