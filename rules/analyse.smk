@@ -2,6 +2,7 @@ TABLES = [
     *("requests", "timings", "throughput", "noise", "ratios", "controls", "variance"),
     *("latency", "idle", "kv", "attempts", "attribution", "ablations", "step_model"),
     *("prediction", "occupancy", "dose", "arrivals"),
+    *("reservations", "reservation_waits", "reservation_timeline"),
 ]
 
 

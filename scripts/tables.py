@@ -30,6 +30,9 @@ from fourcells.analysis.pairs import all_ratios
 from fourcells.analysis.prediction import predicted_seconds, prediction_table
 from fourcells.analysis.ratios import ratios_table
 from fourcells.analysis.requests import requests_table
+from fourcells.analysis.reservation_timeline import reservation_timeline_table
+from fourcells.analysis.reservation_waits import reservation_waits_table
+from fourcells.analysis.reservations import reservations_table
 from fourcells.analysis.step_model import step_model_table
 from fourcells.analysis.summary import summarise
 from fourcells.analysis.throughput import throughput_table
@@ -77,6 +80,9 @@ def make_tables(
         "occupancy": occupancy_table(counted),
         "dose": dose_table(counted, throughput),
         "arrivals": arrivals_table(counted, requests),
+        "reservations": reservations_table(counted, throughput),
+        "reservation_waits": reservation_waits_table(counted),
+        "reservation_timeline": reservation_timeline_table(counted),
         "attempts": attempts_table(plan, timings, verdicts, thresholds),
     }
     blocks: dict[int, list[str]] = {}

@@ -16,6 +16,11 @@ from typing import Any
 # measured again. Edits of the code alone measure nothing again.
 PROTOCOL = 2
 
+# Options in the lesson's tokens: like the lengths of workloads, a scale divides them.
+TOKEN_OPTIONS = ("kv_tokens", "reserve_tokens")
+# The block size that holds a whole request of the greatest length.
+WHOLE = "whole"
+
 # The set that is always measured; the others are measured once somebody asks for them.
 MAIN = "main"
 
@@ -130,14 +135,10 @@ def spec(config: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
     """The identity of a cell's timings: everything that decides what is measured, nothing else."""
     scale = config["scales"][config["scale"]]
     engine = config["engines"][cell.engine]
-    options = {
-        **scale.get("backends", {}).get(engine["backend"], {}),
-        **engine.get("options", {}),
-    }
     return {
         "engine": cell.engine,
         "backend": engine["backend"],
-        "options": options,
+        "options": engine_options(config, cell.engine),
         "workload": cell.workload,
         "requests": workload_spec(config, cell.workload),
         "slots": cell.slots,
@@ -151,6 +152,22 @@ def spec(config: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
         "threads": engine.get("threads", setting(config, "threads")),
         "protocol": PROTOCOL,
     }
+
+
+def engine_options(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """An engine's options at the chosen scale: its own win over those of the scale's `backends`."""
+    scale, engine = config["scales"][config["scale"]], config["engines"][name]
+    options = dict(scale.get("backends", {}).get(engine["backend"], {}))
+    own = engine.get("options", {})
+    if "kv_tokens" in own:
+        options.pop("kv_cache_gib", None)  # the same in other words
+    options |= own
+    for option in TOKEN_OPTIONS:
+        if option in options:
+            options[option] //= scale.get("divide_lengths", 1)
+    if options.get("block_size") == WHOLE:
+        options["block_size"] = scale["max_model_len"]
+    return options
 
 
 def model_spec(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import yaml
 
-from fourcells.config import Cell, as_list, cells, spec, workload_spec
+from fourcells.config import TOKEN_OPTIONS, Cell, as_list, cells, spec, workload_spec
 from fourcells.workload import lengths
 
 
@@ -38,6 +38,9 @@ def check(config: Mapping[str, Any], schema_file: Path) -> None:
             _one_of(f"{key}.workloads", workload, config["workloads"])
         for slots in engine.get("slots", []):
             _one_of(f"{key}.slots", slots, config["slots"])
+        _check_divisible(config, f"{key}.options", engine.get("options", {}))
+    for backend, options in config["scales"][config["scale"]].get("backends", {}).items():
+        _check_divisible(config, f"scales.{config['scale']}.backends.{backend}", options)
     for name, workload in config["workloads"].items():
         for engine in workload.get("engines", []):
             _one_of(f"workloads.{name}.engines", engine, config["engines"])
@@ -71,14 +74,7 @@ def _check_workload(config: Mapping[str, Any], name: str) -> None:
     for field in ("rate", "arrival_seed"):
         if field in workload and not poisson:
             raise ConfigError(f"{key}.{field}: only a workload with arrival: poisson has it")
-    by = scale.get("divide_lengths", 1)
-    for field in ("prompt_tokens", "output_tokens"):
-        for length in as_list(workload[field]):
-            if length % by:
-                raise ConfigError(
-                    f"{key}.{field}: {length} is not divisible by "
-                    f"scales.{config['scale']}.divide_lengths = {by}"
-                )
+    _check_divisible(config, key, workload)
     requests = workload_spec(config, name)
     longest = max(prompt + output for prompt, output in lengths(requests, config["seed"]))
     if longest > scale["max_model_len"]:
@@ -100,6 +96,18 @@ def _check_workload(config: Mapping[str, Any], name: str) -> None:
                 f"{key}.compare_with: {name} asks for {here} output tokens and {other} for "
                 f"{there}; only workloads of equal totals can be compared"
             )
+
+
+def _check_divisible(config: Mapping[str, Any], key: str, values: Mapping[str, Any]) -> None:
+    """Whatever is in the lesson's tokens must be a whole number of the scale's."""
+    by = config["scales"][config["scale"]].get("divide_lengths", 1)
+    for field in ("prompt_tokens", "output_tokens", *TOKEN_OPTIONS):
+        for length in as_list(values.get(field, [])):
+            if length % by:
+                raise ConfigError(
+                    f"{key}.{field}: {length} is not divisible by "
+                    f"scales.{config['scale']}.divide_lengths = {by}"
+                )
 
 
 def _check_arrival(config: Mapping[str, Any], cell: Cell) -> None:
@@ -146,6 +154,8 @@ def _describe(error: jsonschema.ValidationError) -> str:
         return f"{key}: {error.instance!r} is not of type {allowed}"
     if error.validator in ("minItems", "minProperties"):
         return f"{key}: must not be empty"
+    if error.validator == "const":
+        return f"{key}: {error.instance!r} is not {error.schema['description']}"
     if error.validator in ("pattern", "not"):
         return f"{key}: the name {error.instance!r} {error.schema['description']}"
     return f"{key}: {error.message}"

@@ -31,8 +31,8 @@ TIMING = pa.schema(
         ("preemptions", _INT),
     ]
 )
-# Columns that files of an earlier protocol lack, with what held for them.
-ADDED = {"late_s": 0.0}
+# Columns that earlier files lack, with what held for them (None: nobody counted).
+ADDED = {"late_s": 0.0, "kv_tokens": None}
 # One row per engine step; t_s is its start.
 STEPS = pa.schema(
     [
@@ -45,5 +45,6 @@ STEPS = pa.schema(
         ("tokens", _INT),
         ("kv_used", _FLOAT),
         ("preempted", _INT),
+        ("kv_tokens", _INT),
     ]
 )

@@ -133,6 +133,8 @@ def serve(
                 "tokens": step.tokens,
                 "kv_used": in_cache / KV["kv_capacity_tokens"],
                 "preempted": 0,
+                # the last token of a row is not in the cache yet
+                "kv_tokens": in_cache - sum(r is not None for r in step.holders),
             }
         )
     # Without refilling, all that enter together are a wave.

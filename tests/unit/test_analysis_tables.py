@@ -205,7 +205,7 @@ def test_only_one_engine_on_one_workload(tmp_path):
     assert len(made["ratios"]) == 0
     assert made["ratios"]["value"].dtype == "float64"
     assert all(r["estimate"] is None for r in summary["ratios"].values())
-    assert list(summary["kv"]) == ["lesson"]
+    assert list(summary["kv"]) == ["lesson", "paper"]
 
 
 def test_cells_of_the_summary(tmp_path):
@@ -383,6 +383,17 @@ def test_kv(flat):
     assert table["vllm/16", "kv_bytes_per_token"] == synthetic.MODEL["kv_bytes_per_token"]
     assert table["lesson", "kv_bytes_per_token"] == 28 * 1024
     assert "static/16" not in table.index.get_level_values("source")
+    assert table["lesson", "exercise_by_max"] == pytest.approx(24.4, abs=0.1)
+    assert table["lesson", "exercise_by_use"] == 200
+    assert table["paper", "used_share_on_demand"] == 0.963
+    # B in blocks of 32 tokens: prompt and output are 40, 48, 64 or 160 tokens
+    exact = (8 * 64 + 16 * 64 + 32 * 64 + 128 * 160) / 184
+    assert table["vllm/16", "running_exact"] == exact
+    assert table["vllm/16", "requests_exact"] == 1024 * 32 / exact
+    assert table["vllm/16", "requests_max"] == 64
+    assert table["vllm/16", "used_share_max"] == pytest.approx(
+        table["lesson", "used_share_max"], rel=0.02
+    )
     assert flat[1]["kv"]["vllm/256"]["engine_max_concurrency"] == 64.06
 
 
@@ -396,7 +407,7 @@ def test_kv_takes_the_smallest_capacity(tmp_path):
 def test_without_workload_b_there_is_no_use(tmp_path):
     kv = analyse(synthetic.write_timings(tmp_path, cells=[("vllm", "A", 16)]))[1]["kv"]["vllm/16"]
     assert "requests_by_max" in kv
-    assert "requests_by_use" not in kv and "factor" not in kv
+    assert not {"requests_by_use", "factor", "running_exact", "requests_exact"} & set(kv)
 
 
 def test_measured(flat):
@@ -442,7 +453,7 @@ def test_command_writes_everything(tmp_path):
     names = {"requests", "timings", "throughput", "noise", "ratios", "controls", "variance"}
     names |= {"latency", "idle", "kv", "attempts"}
     names |= {"step_model", "prediction", "attribution", "ablations", "occupancy", "dose"}
-    names |= {"arrivals"}
+    names |= {"arrivals", "reservations", "reservation_waits", "reservation_timeline"}
     assert {p.name for p in folder.iterdir()} == {
         f"{n}.{kind}" for n in names for kind in ("parquet", "csv")
     }

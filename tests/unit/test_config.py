@@ -46,7 +46,8 @@ def test_shipped_config_is_valid_at_every_scale(shipped, schema, scale, main):
     config = shipped | {"scale": scale}
     config_check.check(config, schema)
     counts = {name: len(cells) for name, cells in settings.sets(config).items()}
-    assert counts == {"main": main, "dose": 18, "arrivals": 4}
+    sets = {"dose": 18, "arrivals": 4, "kv": 5, "kv_lengths": 2, "kv_blocks": 3}
+    assert counts == {"main": main, **sets}
 
 
 def test_every_shipped_scale_is_tested(shipped):
@@ -138,6 +139,43 @@ def test_only_the_chosen_scale_must_hold_the_lengths(config, schema):
             "engines.static.options.admission: 'lazy'",
             "padded, wave, continuous",
         ),
+        (
+            "engines/static/options/reservation",
+            "max",
+            "engines.static.options: unknown key 'reservation'",
+            "admission, mode",
+        ),
+        (
+            "engines/vllm/options",
+            {"reservation": "all"},
+            "engines.vllm.options.reservation: 'all'",
+            "on_demand, exact, pow2, max",
+        ),
+        (
+            "engines/vllm/options",
+            {"block_size": "half"},
+            "engines.vllm.options.block_size: 'half' is not a number of tokens or whole",
+            "",
+        ),
+        ("engines/vllm/options", {"block_size": 0}, "engines.vllm.options.block_size: 0", "is 1"),
+        (
+            "engines/vllm/options",
+            {"kv_tokens": 32_770},
+            "engines.vllm.options.kv_tokens: 32770 is not divisible",
+            "divide_lengths = 4",
+        ),
+        (
+            "engines/vllm/options",
+            {"reservation": "max", "reserve_tokens": 642},
+            "engines.vllm.options.reserve_tokens: 642 is not divisible",
+            "divide_lengths = 4",
+        ),
+        (
+            "scales/demo/backends/vllm/kv_tokens",
+            32_770,
+            "scales.demo.backends.vllm.kv_tokens: 32770 is not divisible",
+            "divide_lengths = 4",
+        ),
         ("scales/demo/backends/vllm/blocks", 3, "scales.demo.backends.vllm: unknown", "block_size"),
         ("verdict/steal", 0.1, "verdict: unknown key 'steal'", "foreign_cpu_share, steal_share"),
         ("slots", [0], "slots.0: 0 is too small", "least is 1"),
@@ -153,7 +191,6 @@ def test_only_the_chosen_scale_must_hold_the_lengths(config, schema):
         ("scales/demo/repeats", 0, "scales.demo.repeats: 0 is too small", "least is 1"),
         ("workloads", {}, "workloads: must not be empty", ""),
         ("engines", {}, "engines: must not be empty", ""),
-        ("engines/vllm/workloads", [], "engines.vllm.workloads: must not be empty", ""),
         ("engines/vllm/workloads", ["C"], "engines.vllm.workloads: 'C'", "one of: A, B"),
         ("engines/vllm/baseline", "x", "engines.vllm.baseline: 'x'", "one of: static"),
         ("engines/vllm/baseline", "vllm", "engines.vllm.baseline: 'vllm'", "one of: static"),
@@ -274,6 +311,15 @@ def test_cells_are_those_that_the_engines_take(config):
 def test_engine_may_take_one_workload_alone(config):
     config["engines"]["vllm"]["workloads"] = ["B"]
     assert {c.workload for c in settings.cells(config) if c.engine == "vllm"} == {"B"}
+
+
+def test_engine_without_workloads_has_the_cells_of_sets_alone(config, schema):
+    config["engines"]["vllm"]["workloads"] = []
+    config["sets"] = {"dose": [BLOCK]}
+    config_check.check(config, schema)
+    found = settings.sets(config)
+    assert {cell.engine for cell in found["main"]} == {"static"}
+    assert found["dose"] == [Cell("vllm", "B", 4), Cell("vllm", "B", 16)]
 
 
 def test_workload_may_name_its_engines_and_slots(config):
@@ -411,6 +457,34 @@ def test_option_of_an_engine_wins_over_that_of_the_scale(config):
         "kv_cache_gib": 1,
         "max_num_batched_tokens": 4096,
     }
+
+
+@pytest.mark.parametrize(("scale", "by", "longest"), [("demo", 4, 512), ("lesson", 1, 2048)])
+def test_sizes_of_kv_memory_are_divided_like_lengths(config, schema, scale, by, longest):
+    """Capacity and reservation stay in proportion to the requests, whatever the scale."""
+    config["scale"] = scale
+    config["engines"]["vllm"]["options"] = {
+        "reservation": "max",
+        "reserve_tokens": 1024,
+        "kv_tokens": 32_768,
+        "block_size": "whole",
+    }
+    config_check.check(config, schema)
+    options = settings.spec(config, Cell("vllm", "A", 16))["options"]
+    assert options["kv_tokens"] == 32_768 // by
+    assert options["reserve_tokens"] == 1024 // by
+    assert options["block_size"] == longest
+
+
+def test_usable_tokens_replace_the_memory_of_the_scale(config):
+    options = config["engines"]["vllm"].setdefault("options", {})
+    assert "kv_cache_gib" in settings.engine_options(config, "vllm")
+    options["kv_tokens"] = 32_768
+    assert "kv_cache_gib" not in settings.engine_options(config, "vllm")
+    # who asks for both has to choose
+    options["kv_cache_gib"] = 1
+    assert "kv_cache_gib" in settings.engine_options(config, "vllm")
+    assert options == {"kv_tokens": 32_768, "kv_cache_gib": 1}
 
 
 def test_length_of_a_workload_changes_its_own_specs_alone(config):

@@ -50,6 +50,7 @@ def test_timing_reads_back_as_written(tmp_path):
         "output_tokens": 2,
         "produced_tokens": 2,
         "arrival_s": 0.0,
+        "late_s": 0.0,
         "admitted_s": 0.0,
         "first_token_s": 0.25,
         "finished_s": 0.5,
@@ -68,7 +69,9 @@ def test_wave_is_null_without_waves(tmp_path):
 
 
 def test_steps_read_back_as_written(tmp_path):
-    step = StepRecord(0, 0.5, rows=4, useful_rows=3, waiting=2, tokens=9, kv_used=0.25, preempted=1)
+    step = StepRecord(
+        0, 0.5, rows=4, useful_rows=3, waiting=2, tokens=9, kv_used=0.25, preempted=1, kv_tokens=20
+    )
     write(tmp_path / "s", schema.STEPS, [[step]], METADATA)
     table = pq.read_table(tmp_path / "s")
     assert table.schema.equals(schema.STEPS)
@@ -83,6 +86,7 @@ def test_steps_read_back_as_written(tmp_path):
             "tokens": 9,
             "kv_used": 0.25,
             "preempted": 1,
+            "kv_tokens": 20,
         }
     ]
 

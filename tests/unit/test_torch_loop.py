@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fourcells.engines import rows, torch_loop
 from fourcells.engines.torch_loop import TorchLoop
-from fourcells.schedule import ADMISSIONS
+from fourcells.schedule import ADMISSIONS, padded_lengths
 from fourcells.simulator import simulate
 from fourcells.workload import Request
 
@@ -370,6 +370,18 @@ def test_kv_used_is_the_share_of_regions_that_are_held(served):
     ]
     for each in served.values():
         assert all(step.kv_used == step.rows / 4 for step in each.steps)
+
+
+@pytest.mark.parametrize("admission", ADMISSIONS)
+def test_kv_tokens_are_those_computed_so_far(served, admission):
+    """In its n-th step a row has its prompt and the n tokens it was fed; a finished row of a padded
+    batch goes on."""
+    outputs = [8, 2, 3, 4, 4, 6, 1, 9, 5, 5]
+    steps = padded_lengths(outputs, 4) if admission == "padded" else outputs
+    assert sum(step.kv_tokens for step in served[admission].steps) == sum(
+        prompt * n + n * (n - 1) // 2 for prompt, n in zip(LENGTHS, steps, strict=True)
+    )
+    assert served[admission].steps[0].kv_tokens == sum(LENGTHS[:4])
 
 
 def test_tokens_of_a_step_are_prompts_of_the_entering_and_one_per_row(served):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fourcells.engines import EngineError, transformers_cb
 from fourcells.engines.torch_loop import TorchLoop
 from fourcells.engines.transformers_scheduler import LoggedStep, Row, follow
-from fourcells.schedule import ADMISSIONS
+from fourcells.schedule import ADMISSIONS, padded_lengths
 from fourcells.simulator import simulate
 from fourcells.window import other_work
 from fourcells.workload import Request
@@ -233,6 +233,18 @@ def test_kv_used_is_the_share_of_blocks_that_are_held(served):
     assert used[:23] == used[23:46] == used[69:]
 
 
+@each_cell
+def test_kv_tokens_are_those_computed_so_far(served, workloads, cell):
+    """In its n-th step a request has its prompt and the n tokens it was fed."""
+    workload, admission = cell
+    outputs = [r.output_tokens for r in workloads[workload]]
+    steps = padded_lengths(outputs, 16) if admission == "padded" else outputs
+    # prompts of 16 tokens
+    assert sum(step.kv_tokens for step in served[cell].steps) == sum(
+        16 * n + n * (n - 1) // 2 for n in steps
+    )
+
+
 # --- other loads
 
 
@@ -304,6 +316,11 @@ def test_request_that_was_sent_back_is_counted(opened, loop):
     assert sum(r.preemptions for r in served.requests) > 0
     assert sum(r.preemptions for r in served.requests) == sum(s.preempted for s in served.steps)
     assert max(step.kv_used for step in served.steps) > 0.8
+    # what was computed was kept to the end, or lost by who was sent back
+    held = [0, *(step.kv_tokens for step in served.steps)]
+    lost = [before + s.tokens - now for before, now, s in zip(held, held[1:], served.steps, strict=False)]
+    assert sum(lost) + held[-1] == sum(step.tokens for step in served.steps)
+    assert max(held) <= 7 * 16
     assert other_work(requests, served) is None
     assert served.tokens == loop.serve(requests).tokens
 
@@ -461,7 +478,7 @@ def state(name, *stamps):
 
 
 def logged(start, *rows, waiting=0, preempted=()):
-    return LoggedStep(start, [Row(*row) for row in rows], waiting, 0.5, list(preempted))
+    return LoggedStep(start, [Row(*row) for row in rows], waiting, 0.5, 7, list(preempted))
 
 
 def test_row_that_is_scheduled_past_its_end_is_no_useful_row():

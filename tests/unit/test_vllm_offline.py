@@ -61,7 +61,10 @@ def test_any_kv_cache_size_reads_back_as_asked(spec, monkeypatch, gib):
     llm = MagicMock()
     cache = llm.llm_engine.vllm_config.cache_config
     cache.kv_cache_memory_bytes = vllm_load._engine_arguments(spec)["kv_cache_memory_bytes"]
-    applied = vllm_applied.read_back(llm, {"admission": "continuous"}, spec["options"])
+    cache.num_gpu_blocks, cache.block_size = 513, 32
+    switched = {"admission": "continuous", "reservation": "on_demand", "reserve_tokens": None}
+    applied = vllm_applied.read_back(llm, switched, spec["options"])
+    assert applied["kv_tokens"] == 16_384
     assert applied["kv_cache_gib"] == gib
 
 
@@ -109,8 +112,9 @@ def test_request_number_is_read_from_vllms_name(name, number):
 # --- real loads
 
 
-def served_by_vllm(checkpoint, model, options, names=WORKLOADS, **more):
-    """What vLLM applied and how it served the workloads, after a warm-up."""
+def served_by_vllm(checkpoint, model, options, workloads=WORKLOADS, **more):
+    """What vLLM applied and how it served the workloads, after a warm-up; an option that is None
+    is not given."""
     import torch
 
     pytest.importorskip("vllm")
@@ -126,18 +130,18 @@ def served_by_vllm(checkpoint, model, options, names=WORKLOADS, **more):
         "seed": 1,
         "repeat": 1,
         "threads": torch.get_num_threads(),
-        "options": {**OPTIONS, **options},
+        "options": {k: v for k, v in {**OPTIONS, **options}.items() if v is not None},
         **more,
     }
     requests = {
-        name: make_requests(spec | {"workload": name, "requests": WORKLOADS[name]}, 512, 1)
-        for name in names
+        name: make_requests(spec | {"workload": name, "requests": workload}, 512, 1)
+        for name, workload in workloads.items()
     }
     engine = engines.open_engine(spec, checkpoint)
     try:
         applied = dict(engine.applied)
-        engine.serve([replace(r, arrival_s=0.0) for r in requests[next(iter(names))]])
-        served = {name: engine.serve(requests[name]) for name in names}
+        engine.serve([replace(r, arrival_s=0.0) for r in next(iter(requests.values()))])
+        served = {name: engine.serve(requests[name]) for name in workloads}
     finally:
         engine.close()
     return SimpleNamespace(spec=spec, requests=requests, applied=applied, vllm=served)
@@ -231,6 +235,15 @@ def test_kv_used_by_vllm_is_the_share_of_its_blocks(real, workload):
 
 
 @pytest.mark.slow
+@both
+def test_kv_tokens_of_vllm_are_those_of_the_loop(real, workload):
+    steps, loop = real.vllm[workload].steps, real.torch[workload].steps
+    assert [step.kv_tokens for step in steps] == [step.kv_tokens for step in loop]
+    usable = real.applied["kv_tokens"]
+    assert all(0 < step.kv_tokens <= step.kv_used * usable + 1e-6 for step in steps)
+
+
+@pytest.mark.slow
 def test_vllm_produces_the_tokens_of_the_loop(real):
     """Other kernels round otherwise, so a near tie may end differently; most must not."""
     same = {
@@ -293,7 +306,8 @@ def test_gate_leaves_the_work_as_it_was(gated, real, workload):
 
 @pytest.mark.slow
 def test_small_budget_cuts_prompts_as_simulated(checkpoint, tiny_model):
-    found = served_by_vllm(checkpoint, tiny_model, {"max_num_batched_tokens": 80}, ["B"])
+    only = {"B": WORKLOADS["B"]}
+    found = served_by_vllm(checkpoint, tiny_model, {"max_num_batched_tokens": 80}, only)
     outputs = [request.output_tokens for request in found.requests["B"]]
     planned = simulate(outputs, 16, "continuous", prompt_tokens=[32] * 64, budget=80).steps
     steps = found.vllm["B"].steps
@@ -302,14 +316,15 @@ def test_small_budget_cuts_prompts_as_simulated(checkpoint, tiny_model):
         (s.rows, s.useful_rows, s.tokens) for s in planned
     ]
     assert len(steps) > 264
+    # the rest of a cut prompt is not there yet
+    assert steps[0].kv_tokens == steps[0].tokens == 80
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine_process", [False, True])
-def test_requests_are_sent_on_their_schedule(checkpoint, tiny_model, monkeypatch, engine_process):
-    monkeypatch.setitem(WORKLOADS, "later", LATER)
+def test_requests_are_sent_on_their_schedule(checkpoint, tiny_model, engine_process):
     options = {"engine_process": engine_process}
-    found = served_by_vllm(checkpoint, tiny_model, options, ["later"])
+    found = served_by_vllm(checkpoint, tiny_model, options, {"later": LATER})
     served, requests = found.vllm["later"], found.requests["later"]
     assert other_work(requests, served) is None
     assert [r.arrival_s for r in served.requests] == [r.arrival_s for r in requests]

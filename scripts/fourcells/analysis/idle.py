@@ -9,6 +9,7 @@ import pandas as pd
 
 from fourcells.analysis import lesson
 from fourcells.analysis.load import KEYS, Timings
+from fourcells.analysis.schedules import memory_limited
 from fourcells.schedule import ADMISSIONS
 from fourcells.simulator import simulate
 
@@ -23,8 +24,8 @@ def idle_table(timings: Timings) -> pd.DataFrame:
 
     `idle_rows` = 1 - useful / rows: rows computed for nothing. `idle_slots` = 1 - useful /
     (slots * steps): slots that nobody used, so 256 slots with 64 requests are never full. The
-    computed columns follow from the schedule; null for an admission that it does not know, or
-    when requests arrive during the window.
+    computed columns follow from the schedule; null for an admission that it does not know, when
+    requests arrive during the window, or where an option limits the KV cache.
     """
     sums = timings.steps.groupby("timing").agg(
         samples=("sample", "nunique"),
@@ -37,7 +38,12 @@ def idle_table(timings: Timings) -> pd.DataFrame:
     table["idle_slots"] = 1 - table["useful_rows"] / (table["slots"] * table["steps"])
     lengths = lengths_of(timings)
     computed = pd.DataFrame(
-        [_computed(lengths[row.Index], row.slots, row.admission) for row in table.itertuples()],
+        [
+            (None, None, None)
+            if memory_limited(timings.metadata[row.Index]["spec"])
+            else _computed(lengths[row.Index], row.slots, row.admission)
+            for row in table.itertuples()
+        ],
         index=table.index,
         columns=["computed_steps", "computed_idle_rows", "computed_idle_slots"],
         dtype="float64",

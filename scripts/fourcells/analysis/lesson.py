@@ -1,4 +1,4 @@
-"""The lesson's figures, and everything that follows from them by arithmetic."""
+"""The lesson's figures, and everything that follows from them by arithmetic; one paper's beside."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from pathlib import Path
 
 import yaml
 
+from fourcells.analysis.kv_arithmetic import (
+    RESERVATIONS,
+    bytes_per_token,
+    running_tokens,
+    used_share,
+)
 from fourcells.simulator import simulate
 
 GIB = 2**30
@@ -59,10 +65,16 @@ def output_tokens(workload: str) -> list[int]:
     return list(islice(cycle(given["output_tokens"]), given["requests"]))
 
 
+def lengths(workload: str) -> list[tuple[int, int]]:
+    """Prompt and output tokens of each request of the lesson's workload, in its order."""
+    prompt = figures()["workloads"][workload]["prompt_tokens"]
+    return [(prompt, output) for output in output_tokens(workload)]
+
+
 def mean_tokens(workload: str) -> float:
     """Prompt plus output tokens, mean over the requests."""
-    outputs = output_tokens(workload)
-    return figures()["workloads"][workload]["prompt_tokens"] + sum(outputs) / len(outputs)
+    totals = [prompt + output for prompt, output in lengths(workload)]
+    return sum(totals) / len(totals)
 
 
 @cache
@@ -112,11 +124,15 @@ def sooner(cell_name: str) -> float:
 
 def kv() -> dict[str, float]:
     """Section 6's arithmetic: tokens, requests, bytes. `factor_printed` rounds as the lesson did
-    (about 700 by 107); unrounded it is `factor`, 2048 / 312 = 6.56."""
-    given, model = figures()["kv"], figures()["model"]
+    (about 700 by 107); unrounded it is `factor`, 2048 / 312 = 6.56. `memory_left_bytes`: what
+    cache and weights leave of the budget, for activations and graphs."""
+    given, model, machine = figures()["kv"], figures()["model"], figures()["machine"]
     capacity, longest, mean = given["capacity_tokens"], given["max_model_len"], mean_tokens("B")
-    per_token = 2 * model["layers"] * model["kv_heads"] * model["head_dim"] * model["dtype_bytes"]
+    shape = (model[key] for key in ("layers", "kv_heads", "head_dim", "dtype_bytes"))
+    per_token = bytes_per_token(*shape)
     by_max, by_use = capacity / longest, capacity / mean
+    cache_bytes, weights = capacity * per_token, round(model["weights_gib"] * GIB)
+    budget = round(machine["memory_use"] * machine["usable_gib"] * GIB)
     return {
         "capacity_tokens": capacity,
         "max_model_len": longest,
@@ -126,9 +142,25 @@ def kv() -> dict[str, float]:
         "factor": by_use / by_max,
         "factor_printed": round(by_use, -2) / int(by_max),
         "kv_bytes_per_token": per_token,
-        "kv_bytes": capacity * per_token,
+        "kv_bytes": cache_bytes,
         "engine_max_concurrency": given["engine_max_concurrency"],
-        "weights_bytes": round(model["weights_gib"] * GIB),
+        "weights_bytes": weights,
+        "memory_budget_bytes": budget,
+        "memory_left_bytes": budget - cache_bytes - weights,
+    }
+
+
+def reservations() -> dict[str, float]:
+    """What a running request of B takes under each reservation (`running_*`, tokens), how many fit
+    into the lesson's cache (`requests_*`), and the share of it that they use (`used_share_*`);
+    tokens counted singly, without blocks."""
+    given = figures()["kv"]
+    pairs, longest = lengths("B"), given["max_model_len"]
+    taken = {name: running_tokens(pairs, name, longest) for name in RESERVATIONS}
+    return {
+        **{f"running_{name}": tokens for name, tokens in taken.items()},
+        **{f"requests_{name}": given["capacity_tokens"] / n for name, n in taken.items()},
+        **{f"used_share_{name}": used_share(pairs, name, longest) for name in RESERVATIONS},
     }
 
 
@@ -137,6 +169,13 @@ def exercise() -> tuple[float, float]:
     given = figures()["exercise"]
     capacity = given["capacity_tokens"]
     return capacity / given["max_model_len"], capacity / given["mean_tokens"]
+
+
+def paper_used_share() -> dict[str, float]:
+    """Share of the KV memory that holds tokens, by reservation, as the PagedAttention paper
+    measured it on another model, another load and other engines."""
+    share = figures()["paged_attention_paper"]["used_share"]
+    return {name: share[name] for name in RESERVATIONS}
 
 
 def static_runs_apart() -> float:

@@ -27,7 +27,7 @@ KEYS = ["engine", "workload", "slots", "repeat"]
 PLAN_COLUMNS = [*KEYS, "backend", "admission", "baseline", "compare_with", "path"]
 # Counts without gaps stay plain integers; `wave` is null under continuous admission, and an
 # engine may not count the others.
-_NULLABLE = ("wave", "cached_tokens", "preemptions")
+_NULLABLE = ("wave", "cached_tokens", "preemptions", "kv_tokens")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fourcells.analysis.load import Timings
-from fourcells.analysis.schedules import block, scheduled
+from fourcells.analysis.schedules import block, memory_limited, scheduled
 from fourcells.schedule import ADMISSIONS
 
 MEASURED, SIMULATED = "measured", "simulated"
@@ -32,7 +32,8 @@ def occupancy_table(timings: Timings) -> pd.DataFrame:
     admission whose requests are all there at t0.
 
     `measured`: the first window of the first repeat that has steps. `simulated`: the schedule of
-    the same lengths, whose times (seconds from t0) are null. A run is the steps from `step_from`
+    the same lengths, whose times (seconds from t0) are null; none where an option limits the KV
+    cache, which it does not know. A run is the steps from `step_from`
     up to, not including, `step_to`; `waiting` requests had no slot in its first step.
     """
     stepped = set(timings.steps["timing"].unique())
@@ -45,8 +46,9 @@ def occupancy_table(timings: Timings) -> pd.DataFrame:
         key = {**dict(zip(CELL, cell, strict=True)), "admission": admission}
         if timing in stepped:
             rows += _runs(key | {"source": MEASURED}, *_measured(timings, timing))
-        counts = scheduled(timings.metadata[timing], admission)
-        rows += _runs(key | {"source": SIMULATED}, counts, None)
+        if not memory_limited(spec):
+            counts = scheduled(timings.metadata[timing], admission)
+            rows += _runs(key | {"source": SIMULATED}, counts, None)
     return pd.DataFrame(rows, columns=COLUMNS).astype(_TYPES)
 
 

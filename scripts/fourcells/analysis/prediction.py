@@ -11,6 +11,7 @@ import pandas as pd
 
 from fourcells.analysis.load import Timings
 from fourcells.analysis.pairs import Cell
+from fourcells.analysis.schedules import memory_limited
 from fourcells.analysis.step_model import StepModel, models, uniform_timings
 from fourcells.analysis.timings import windows
 from fourcells.schedule import ADMISSIONS
@@ -51,8 +52,9 @@ def prediction_table(timings: Timings, step_model: pd.DataFrame) -> pd.DataFrame
 
     `fitted`: its own steps are part of the fit. `residual` = predicted / measured seconds - 1, and
     `decode_only_residual` the same of a model without the terms of prompts. The bounds are in
-    steps; under later arrivals there is no upper one. Null: an admission that the simulator does
-    not know, or a model that does not speak for the cell's steps.
+    steps; under later arrivals or a limited KV cache there is no upper one. Null: an admission
+    that the simulator does not know, a KV cache that an option limits, or a model that does not
+    speak for the cell's steps.
     """
     model_of = models(step_model, timings)
     measured = windows(timings).groupby("timing")[["window_s", "steps"]].mean()
@@ -88,7 +90,7 @@ def prediction_table(timings: Timings, step_model: pd.DataFrame) -> pd.DataFrame
                 "decode_only_residual": found.decode_only and found.decode_only / seconds - 1,
                 "bound_longest": limits.longest,
                 "bound_share": limits.share,
-                "bound_graham": None if max(arrivals(requests)) else limits.graham,
+                "bound_graham": limits.graham if _free(meta) else None,
             }
         )
     return pd.DataFrame(rows, columns=COLUMNS).astype(_TYPES)
@@ -108,7 +110,7 @@ def expected(meta: Mapping, admission: str | None, model: StepModel | None) -> E
         meta: of one of its timings.
         model: that of its machine group, if there is one.
     """
-    if admission not in ADMISSIONS:
+    if admission not in ADMISSIONS or memory_limited(meta["spec"]):
         return Expected()
     run = _run(meta, admission)
     if max(arrivals(meta["spec"]["requests"])):
@@ -124,6 +126,12 @@ def expected(meta: Mapping, admission: str | None, model: StepModel | None) -> E
         decode_only = model and _total(model.decode, steps)
     rows_mean = sum(step.rows for step in served.steps) / len(served.steps)
     return Expected(len(served.steps), rows_mean, window, decode_only)
+
+
+def _free(meta: Mapping) -> bool:
+    """Whether a slot that is free is taken while there are requests left."""
+    spec = meta["spec"]
+    return not (max(arrivals(spec["requests"])) or memory_limited(spec))
 
 
 def _run(meta: Mapping, admission: str) -> Callable[..., Simulation]:

@@ -16,6 +16,12 @@ def block(spec: Mapping) -> bool:
     return spec["requests"].get("arrival") is None
 
 
+def memory_limited(spec: Mapping) -> bool:
+    """Whether an option limits the KV cache: then memory, and not the slots alone, says who runs;
+    see `reservations`."""
+    return bool(spec["options"].get("kv_tokens"))
+
+
 def scheduled(meta: Mapping, admission: str) -> np.ndarray:
     """Rows, useful rows and waiting requests of each step of one window [steps, 3].
 

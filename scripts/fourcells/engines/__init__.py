@@ -59,7 +59,8 @@ class RequestRecord:
 class StepRecord:
     """One engine step: `t_s` its start in seconds from t0, `rows` computed, `useful_rows` those
     whose token counts, `waiting` requests without a slot, `tokens` scheduled (prompt and output),
-    `kv_used` the share (0 to 1) of KV capacity that is taken, `preempted` requests sent back."""
+    `kv_used` the share (0 to 1) of KV capacity that is taken, `preempted` requests sent back,
+    `kv_tokens` tokens of the running requests whose keys and values exist once the step is done."""
 
     step: int
     t_s: float
@@ -69,6 +70,7 @@ class StepRecord:
     tokens: int
     kv_used: float
     preempted: int = 0
+    kv_tokens: int | None = None
 
 
 @dataclass

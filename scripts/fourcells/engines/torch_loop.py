@@ -139,6 +139,7 @@ class TorchLoop:
                     waiting=queue.waiting,
                     tokens=scheduled,
                     kv_used=len(rows) / self.slots,
+                    kv_tokens=sum(min(row.position + 1, self.max_len) for row in rows),
                 )
             )
 

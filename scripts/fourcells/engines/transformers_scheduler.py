@@ -34,12 +34,14 @@ class Row:
 
 @dataclass(frozen=True)
 class LoggedStep:
-    """One step when it was scheduled; `start` on the monotonic clock."""
+    """One step when it was scheduled; `start` on the monotonic clock, `kv_tokens` those of all
+    active requests once the step is done."""
 
     start: float
     rows: list[Row]
     waiting: int
     kv_used: float
+    kv_tokens: int
     preempted: list[str]
 
 
@@ -93,8 +95,11 @@ class GatedScheduler:
         if result[0]:
             rows = [Row(r.state, r.query_length, r.has_new_token) for r in result[0]]
             used = 1 - _free_share(self.cache)
+            held = sum(state.position_offset for state in self.active_requests.values())
+            held += sum(row.tokens for row in rows)
             preempted, self._preempted = self._preempted, []
-            self.log.append(LoggedStep(start, rows, len(self.waiting_requests), used, preempted))
+            waiting = len(self.waiting_requests)
+            self.log.append(LoggedStep(start, rows, waiting, used, held, preempted))
         return result
 
 
@@ -169,6 +174,7 @@ def follow(
                 tokens=sum(row.tokens for row in logged.rows),
                 kv_used=logged.kv_used,
                 preempted=len(logged.preempted),
+                kv_tokens=logged.kv_tokens,
             )
         )
     return steps, [seen[number] for number in sorted(seen)]

@@ -30,7 +30,8 @@ def read_back(llm: Any, switched: Mapping[str, Any], options: Mapping[str, Any])
         "max_num_batched_tokens": scheduler.max_num_batched_tokens,
         "prefix_caching": bool(cache.enable_prefix_caching),
         "admission": switched["admission"],
-        "reservation": "on_demand",
+        "reservation": switched["reservation"],
+        "reserve_tokens": switched["reserve_tokens"],
         "scheduler": _name(scheduler.scheduler_cls),
         "async_scheduling": bool(scheduler.async_scheduling),
         "chunked_prefill": bool(scheduler.enable_chunked_prefill),
@@ -42,6 +43,8 @@ def read_back(llm: Any, switched: Mapping[str, Any], options: Mapping[str, Any])
         "cudagraph_capture_sizes": list(graphs.cudagraph_capture_sizes or []),
         "kv_blocks": cache.num_gpu_blocks,
         "block_size": cache.block_size,
+        # usable: one block is the null block, which no request gets and vLLM's own figures count
+        "kv_tokens": (cache.num_gpu_blocks - 1) * cache.block_size,
         "kv_capacity_tokens": cache.kv_cache_size_tokens,
         "max_concurrency": cache.kv_cache_max_concurrency,
         "kv_cache_gib": _gib(cache.kv_cache_memory_bytes, options.get("kv_cache_gib")),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fourcells.engines import missing_module
+from fourcells.engines import missing_module, reservation
 from fourcells.model import Checkpoint
 from fourcells.workload import lengths
 
@@ -45,7 +45,7 @@ def problem(spec: Mapping[str, Any]) -> str | None:
                 f"{key}: max_num_batched_tokens: {budget} is less than the {batch} prompt tokens "
                 f"of a batch, which admission: {options['admission']} takes in one step"
             )
-    return missing_module(spec, "vllm", install)
+    return reservation.problem(spec) or missing_module(spec, "vllm", install)
 
 
 def load(spec: Mapping[str, Any], checkpoint: Checkpoint, scheduler: str | None) -> Any:
@@ -66,6 +66,7 @@ def load(spec: Mapping[str, Any], checkpoint: Checkpoint, scheduler: str | None)
         disable_log_stats=False,
         scheduler_cls=scheduler,
         **_engine_arguments(spec),
+        **reservation.arguments(spec["options"], checkpoint.kv_bytes_per_token(spec["dtype"])),
     )
 
 

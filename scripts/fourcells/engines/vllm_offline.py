@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fourcells.engines import EngineError, RequestRecord, Served, StepRecord
+from fourcells.engines.reservation import ON_DEMAND
 from fourcells.engines.vllm_applied import read_back
 from fourcells.engines.vllm_load import load, problem, sampling
 from fourcells.engines.waves import keep_own_tokens, number_waves
@@ -44,6 +45,8 @@ class VllmOffline:
         os.environ[vllm_scheduler.SETTINGS] = json.dumps(
             {
                 "admission": spec["options"].get("admission", "continuous"),
+                "reservation": spec["options"].get("reservation", ON_DEMAND),
+                "reserve_tokens": spec["options"].get("reserve_tokens"),
                 "step_log": str(self.step_log),
             }
         )
@@ -100,8 +103,8 @@ class VllmOffline:
             for index, request in enumerate(requests)
         ]
         steps = [
-            StepRecord(index, at - t0, rows, useful, waiting, tokens, used, preempted=len(gone))
-            for index, (at, _, rows, useful, waiting, tokens, used, gone) in enumerate(lines)
+            StepRecord(index, at - t0, *counts, preempted=len(gone), kv_tokens=held)
+            for index, (at, _, *counts, held, gone) in enumerate(lines)
         ]
         if admission != "continuous":
             number_waves(self.spec, records)

@@ -1,8 +1,9 @@
-"""The scheduler class that every vllm engine runs through: one switch over stock scheduling, and a
-step log.
+"""The scheduler class that every vllm engine runs through: two switches over stock scheduling, and
+a step log.
 
-The switch is the admission gate. Under `wave` and `padded` nobody enters before the whole batch is
-gone; `padded` differs from `wave` in the lengths that are asked for, not here. It runs wherever
+The first switch is the admission gate. Under `wave` and `padded` nobody enters before the whole
+batch is gone; `padded` differs from `wave` in the lengths that are asked for, not here. The second
+is the reservation: how many KV blocks a request takes when it enters. The class runs wherever
 vLLM's engine core runs, in the measuring process or in one of its own, so it is told by an
 environment variable and hands its records over through a file. Written against vLLM 0.24 (GPU) and
 0.32 (CPU).
@@ -20,19 +21,21 @@ from typing import Any
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler
 
+from fourcells.engines.reservation import ON_DEMAND, reserving
 from fourcells.machine import end_with_parent
 
-# A JSON object: `admission`, and `step_log`, the file that receives one JSON value per line. First
-# what the scheduler applies, an object; then, whenever no request is left, one array for each step
-# since: its start, the time when its tokens existed, rows, useful rows, waiting, tokens, share of
-# the KV blocks in use, ids of preempted requests.
+# A JSON object: `admission`, `reservation`, `reserve_tokens` (null: the greatest length), and
+# `step_log`, the file that receives one JSON value per line. First what the scheduler applies, an
+# object; then, whenever no request is left, one array for each step since: its start, the time when
+# its tokens existed, rows, useful rows, waiting, tokens, share of the KV blocks in use, tokens in
+# the KV cache, ids of preempted requests.
 SETTINGS = "FOUR_CELLS_SCHEDULER"
 # The attribute that limits how many requests run: the first since vLLM 0.32, the second before.
 LIMITS = ("max_num_active_reqs", "max_num_running_reqs")
 
 
 class _Switch:
-    """Adds the gate, and a line to the step log for each step that schedules a token.
+    """Adds gate and reservation, and a line to the step log for each step that schedules a token.
 
     A step only appends to a list: writing between steps of 2 ms would cost what is measured.
     """
@@ -45,11 +48,25 @@ class _Switch:
         settings = json.loads(os.environ[SETTINGS])
         self._gated = settings["admission"] != "continuous"
         self._limit = next(name for name in LIMITS if hasattr(self, name))
+        reservation = settings["reservation"]
+        most = settings["reserve_tokens"] or self.max_model_len
+        if reservation != ON_DEMAND:
+            kv = self.kv_cache_manager
+            kv.allocate_slots = reserving(kv.allocate_slots, reservation, most)
         # steps on their way, by the identity of the scheduler's output, and those that are done
         self._open: dict[int, tuple[Any, ...]] = {}
         self._done: list[tuple[Any, ...]] = []
         self._step_log = Path(settings["step_log"])
-        self._write([{"admission": settings["admission"], "limit": self._limit}])
+        self._write(
+            [
+                {
+                    "admission": settings["admission"],
+                    "limit": self._limit,
+                    "reservation": reservation,
+                    "reserve_tokens": most if reservation == "max" else None,
+                }
+            ]
+        )
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         start = time.monotonic()
@@ -71,6 +88,8 @@ class _Switch:
                 len(self.waiting),
                 out.total_num_scheduled_tokens,
                 self.kv_cache_manager.usage,
+                # of all that run, also of those that have no token in this step
+                sum(r.num_computed_tokens for r in self.running),
                 sorted(out.preempted_req_ids or ()),
                 start,
             )

@@ -23,7 +23,7 @@ from fourcells.report.grid import (
     text,
 )
 from fourcells.report.texts import EN
-from fourcells.report.words import KV_NAMES, LABELS, RATIO_NAMES
+from fourcells.report.words import LABELS, RATIO_NAMES
 
 CELL = ["engine", "slots", "workload"]
 
@@ -190,34 +190,3 @@ def idle(data: Data) -> Grid:
     heads = columns("name:engine", "slots", "text:workload", "text:admission", "computed_steps")
     heads += columns("steps", *shares, "lesson:lesson_idle")
     return Grid(EN["idle_caption"], heads, rows)
-
-
-def kv(data: Data) -> Grid:
-    """One row per quantity, one column per source; the lesson's columns come last."""
-    frame = data.kv[data.kv.source.notna()]
-    sources = [s for s in frame.source.unique() if s != "lesson"]
-    known = [q for q in KV_NAMES if q in set(frame.quantity)]
-    quantities = known + [q for q in frame.quantity.unique() if q not in KV_NAMES]
-    rows = []
-    for quantity in quantities:
-        by_source = {row.source: row for row in frame[frame.quantity == quantity].itertuples()}
-        formula = by_source[sources[0]].formula if sources and sources[0] in by_source else None
-        given = by_source.get("lesson")
-        rows.append(
-            [
-                text(KV_NAMES.get(quantity, quantity)),
-                *(_quantity(by_source.get(source)) for source in sources),
-                *([text(formula)] if sources else []),
-                _quantity(given),
-                text(given.formula if given else None),
-            ]
-        )
-    heads = columns("name:quantity") + [Column(source) for source in sources]
-    if sources:
-        heads.append(Column(LABELS["formula_of"].format(source=sources[0]), "text"))
-    heads += [Column(LABELS["lesson"], "lesson"), Column(LABELS["lesson_formula"], "lesson-text")]
-    return Grid(EN["kv_caption"], heads, rows, name="kv")
-
-
-def _quantity(row) -> Cell:
-    return text(None) if row is None else figure(row.value, lambda v: n.with_unit(v, row.unit))

@@ -14,6 +14,7 @@ from fourcells.report import (
     grids,
     history,
     ideas,
+    kv_section,
     latency,
     noise_section,
     setting,
@@ -68,7 +69,7 @@ def sections(data: Data) -> list[Section]:
         _ratios(data),
         _latency(data),
         ideas.ideas(data),
-        _kv(data),
+        kv_section.kv(data),
         noise_section.noise(data),
         _machine(data),
         _timings(data),
@@ -133,13 +134,6 @@ def _latency(data: Data) -> Section:
     if intervals:
         blocks.append(Details(EN["medians_head"], intervals))
     return Section("latency", EN["latency_head"], "4", EN["latency_intro"], blocks)
-
-
-def _kv(data: Data) -> Section:
-    blocks: list = [or_reason(grids.kv(data), EN["kv_head"], "why_no_table")]
-    if set(data.kv.source.dropna()) <= {"lesson"}:
-        blocks.append(EN["kv_missing"])
-    return Section("kv", EN["kv_head"], "6", EN["kv_intro"], blocks)
 
 
 def _machine(data: Data) -> Section:

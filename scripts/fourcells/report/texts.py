@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourcells.report import ideas_words, noise_words
+from fourcells.report import ideas_words, kv_words, noise_words
 
 EN = {
     "title": "Four Cells: which part of a speed\u2011up comes from which idea",
@@ -137,12 +137,6 @@ EN = {
     "E2E produced {e2e_produced_s}, E2E returned {e2e_returned_s}",
     "latency_axis": "output tokens",
     "latency_seconds": "median seconds",
-    # KV
-    "kv_head": "KV cache arithmetic",
-    "kv_intro": "What each engine reported about its cache, and the division the lesson makes. "
-    "Requests by use are a ceiling: they would need every token of memory to be in use.",
-    "kv_caption": "KV cache: reported and derived",
-    "kv_missing": "No measured engine reported a paged KV cache.",
     # machine and timings
     "machine_head": "What was measured, on what",
     "machine_caption": "Machine, versions and settings",
@@ -190,4 +184,4 @@ EN = {
     "data file. n = 1 has no spread. An en dash marks what was not measured or does not apply.",
 }
 
-EN |= noise_words.TEXTS | ideas_words.TEXTS
+EN |= noise_words.TEXTS | ideas_words.TEXTS | kv_words.TEXTS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourcells.report import ideas_words, noise_words
+from fourcells.report import ideas_words, kv_words, noise_words
 
 RATIO_NAMES = {
     "R": "{engine} / {baseline} on {workload}",
@@ -84,6 +84,7 @@ GLOSSARY = [
     ),
     *noise_words.GLOSSARY,
     *ideas_words.GLOSSARY,
+    *kv_words.GLOSSARY,
 ]
 
 LABELS = {
@@ -167,7 +168,7 @@ LABELS = {
     "yes": "yes",
     "no": "no",
 }
-LABELS |= noise_words.LABELS | ideas_words.LABELS
+LABELS |= noise_words.LABELS | ideas_words.LABELS | kv_words.LABELS
 
 SOURCES = {
     "steal_s": "stolen CPU time",
@@ -178,21 +179,6 @@ SOURCES = {
     "run_queue_max": "the run queue",
     "frequency_mhz_min": "CPU frequency",
     "gpu": "GPU clocks, heat and processes",
-}
-
-KV_NAMES = {
-    "capacity_tokens": "capacity, tokens",
-    "usable_tokens": "usable tokens (one block is never used)",
-    "max_model_len": "maximum length, tokens",
-    "mean_tokens": "mean tokens per request",
-    "requests_by_max": "requests, reserved by maximum length",
-    "requests_by_use": "requests, by mean use (a ceiling)",
-    "factor": "by use / by maximum",
-    "factor_printed": "the same from rounded numbers, as the lesson prints it",
-    "kv_bytes_per_token": "memory per token",
-    "kv_bytes": "memory of the cache",
-    "engine_max_concurrency": "maximum concurrency, as the engine says",
-    "weights_bytes": "memory of the weights",
 }
 
 FACT_NAMES = {
