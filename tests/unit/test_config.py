@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourcells import config as settings
-from fourcells import config_check
+from fourcells import config_check, engines
 from fourcells.config import Cell, canonical
 from fourcells.config_check import ConfigError
 
@@ -47,6 +47,14 @@ def test_shipped_config_is_valid_at_every_scale(shipped, schema, scale, main):
     config_check.check(config, schema)
     counts = {name: len(cells) for name, cells in settings.sets(config).items()}
     assert counts == {"main": main, "dose": 18, "arrivals": 4}
+
+
+@pytest.mark.parametrize("scale", ["smoke", "demo", "lesson"])
+def test_every_cell_has_an_environment(shipped, root, scale):
+    config = shipped | {"scale": scale}
+    for cell in settings.cells(config):
+        name = engines.environment(settings.spec(config, cell))
+        assert (root / f"envs/{name}.yaml").exists(), cell
 
 
 def test_every_shipped_scale_is_tested(shipped):
