@@ -41,7 +41,7 @@ def specs(config):
 # --- what is accepted
 
 
-@pytest.mark.parametrize(("scale", "main"), [("smoke", 26), ("demo", 26), ("lesson", 34)])
+@pytest.mark.parametrize(("scale", "main"), [("smoke", 24), ("demo", 24), ("lesson", 32)])
 def test_shipped_config_is_valid_at_every_scale(shipped, schema, scale, main):
     config = shipped | {"scale": scale}
     config_check.check(config, schema)

@@ -83,8 +83,7 @@ def _measured(meta: Mapping, mean: float | None) -> list[tuple[float, str, str]]
     longest = applied.get("max_model_len") or meta["spec"]["max_model_len"]
     rows = [
         (capacity, "capacity_tokens", "as the engine reports it"),
-        # vLLM keeps its first block as the null block; no request ever gets it.
-        ((blocks - 1) * size, "usable_tokens", f"({blocks} - 1) blocks x {size}"),
+        _usable(meta["spec"]["backend"], blocks, size),
         (longest, "max_model_len", "as the engine applies it"),
         (capacity / longest, "requests_by_max", f"{capacity} / {longest}"),
     ]
@@ -107,6 +106,13 @@ def _measured(meta: Mapping, mean: float | None) -> list[tuple[float, str, str]]
     if model.get("bytes"):
         rows.append((model["bytes"], "weights_bytes", "size of the checkpoint"))
     return rows
+
+
+def _usable(backend: str, blocks: int, size: int) -> tuple[float, str, str]:
+    """vLLM keeps its first block as the null block; no request ever gets it."""
+    if backend == "vllm":
+        return (blocks - 1) * size, "usable_tokens", f"({blocks} - 1) blocks x {size}"
+    return blocks * size, "usable_tokens", f"{blocks} blocks x {size}"
 
 
 _LESSON_FORMULAS = {

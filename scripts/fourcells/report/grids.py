@@ -193,9 +193,12 @@ def idle(data: Data) -> Grid:
 
 
 def kv(data: Data) -> Grid:
-    """One row per quantity, one column per source; the lesson's columns come last."""
+    """One row per quantity, one column per source; the lesson's columns come last. Engines that
+    have a baseline, or else all of them: the rest differ in what the cache does not see."""
     frame = data.kv[data.kv.source.notna()]
     sources = [s for s in frame.source.unique() if s != "lesson"]
+    compared = set(data.ratios.loc[data.ratios.baseline.notna(), "engine"])
+    sources = [s for s in sources if s.rpartition("/")[0] in compared] or sources
     known = [q for q in KV_NAMES if q in set(frame.quantity)]
     quantities = known + [q for q in frame.quantity.unique() if q not in KV_NAMES]
     rows = []
