@@ -630,8 +630,7 @@ def test_without_any_table_every_part_says_why():
 
 
 def test_where_nothing_is_missing_no_reason_is_given(data):
-    more = "More slots, copies of the workload and its order"
-    assert reasons(data) == {more: ["snakemake -j1 --use-conda dose"]}
+    assert reasons(data) == {}
 
 
 def test_a_chain_that_is_not_whole_leaves_the_total(tables):
