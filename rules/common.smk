@@ -78,9 +78,7 @@ def spec_of(wildcards):
 
 def engine_environment(wildcards):
     spec = settings.spec(config, CELLS[wildcards.cell])
-    if spec["backend"] == "vllm":
-        return f"../envs/vllm-{spec['device']}.yaml"
-    return f"../envs/{spec['backend']}.yaml"
+    return f"../envs/{engines.environment(spec)}.yaml"
 
 
 def check_machine():

@@ -100,9 +100,11 @@ def serve(
     sample: int = 1,
     seed: int = 1,
     release_delay: int = 0,
+    budget: int | None = None,
+    graph_tokens: int = 0,
 ) -> tuple[list[dict], list[dict]]:
-    """Request and step records of one window, in seconds; a step of n rows takes a + c * n, and
-    p + d * (tokens - n) more if it has prompts."""
+    """Request and step records of one window, in seconds; a step of n rows takes a + c * n, with
+    prompts d * (tokens - n) more, and p more if it has more tokens than a graph holds."""
     pairs, arrive = lengths(requests, seed), arrivals(requests)
     outputs = [output for _, output in pairs]
     served = simulate(
@@ -112,8 +114,11 @@ def serve(
         admission,
         prompt_tokens=[prompt for prompt, _ in pairs],
         release_delay=release_delay,
+        budget=budget,
         arrivals=arrive,
-        seconds=lambda rows, more: a + c * rows + (p + d * more if more else 0.0),
+        seconds=lambda rows, more: (
+            a + c * rows + d * more + (p if more and rows + more > graph_tokens else 0.0)
+        ),
     )
     made = [0] * len(outputs)
     records = []
@@ -334,7 +339,7 @@ def write_timings(
             `LESSON` is ready too.
         step_times: engine -> (a, c), or (a, c, p, d), in seconds.
         engines: name -> {backend, options, baseline}; with the option `async_scheduling` a slot is
-            freed one step late.
+            freed one step late, `max_num_batched_tokens` and `cudagraph_capture_sizes` hold too.
         compare_with: mixed workload -> uniform one.
         spec_changes: top-level keys of every spec, e.g. `dtype="bfloat16"`.
 
@@ -350,15 +355,18 @@ def write_timings(
             spec |= spec_changes
             kind = engines[engine]
             admission = kind["options"].get("admission", "continuous")
-            delay = 1 if kind["options"].get("async_scheduling") else 0
+            options = kind["options"]
+            more = {
+                "release_delay": 1 if options.get("async_scheduling") else 0,
+                "budget": options.get("max_num_batched_tokens"),
+                "graph_tokens": max(options.get("cudagraph_capture_sizes", [0])),
+            }
             factor = rng.lognormvariate(0.0, noise) if noise else 1.0
             rows, steps, windows = [], [], []
             for sample in range(1, samples + 1):
                 by = factor * (rng.lognormvariate(0.0, sample_noise) if sample_noise else 1.0)
                 times = [by * seconds for seconds in step_times[engine]]
-                served = serve(
-                    requests, slots, admission, *times, sample=sample, release_delay=delay
-                )
+                served = serve(requests, slots, admission, *times, sample=sample, **more)
                 rows += served[0]
                 steps += served[1]
                 windows.append(max(row["returned_s"] for row in served[0]))

@@ -68,10 +68,17 @@ def test_shares():
     assert round(100 * lesson.reserved_idle()) == 85
 
 
-def test_cells_are_matched_by_backend_admission_and_slots():
-    assert lesson.cell("torch", "padded", 16) == "static_16"
-    assert lesson.cell("vllm", "continuous", 256) == "vllm_256"
-    for other in [("torch", "continuous", 16), ("vllm", "wave", 16), ("vllm", "continuous", 64)]:
+def test_engines_are_matched_by_backend_and_admission():
+    assert lesson.engine("torch", "padded") == "static"
+    assert lesson.engine("vllm", "continuous") == "vllm"
+    for other in [("torch", "continuous"), ("vllm", "wave"), ("vllm", None)]:
+        assert lesson.engine(*other) is None
+
+
+def test_cells_are_matched_by_engine_and_slots():
+    assert lesson.cell("static", 16) == "static_16"
+    assert lesson.cell("vllm", 256) == "vllm_256"
+    for other in [("static", 256), ("vllm", 64), (None, 16), (float("nan"), 16)]:
         assert lesson.cell(*other) is None
 
 

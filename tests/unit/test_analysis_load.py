@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import synthetic
 from synthetic import find
@@ -50,6 +51,38 @@ def test_admission_comes_from_the_engine_when_it_was_not_asked_for(plan):
         ("static", "padded"),
         ("vllm", "continuous"),
     }
+
+
+VARIANTS = synthetic.ENGINES | {
+    "vllm_again": {"backend": "vllm", "options": {}, "baseline": None},
+    "vllm_eager": {"backend": "vllm", "options": {"enforce_eager": True}, "baseline": None},
+}
+STEP_TIMES = synthetic.STEP_TIMES | dict.fromkeys(["vllm_again", "vllm_eager"], (0.01, 0.0))
+
+
+def beside(plan):
+    """Engine -> the lesson's engine that it stands beside."""
+    frame = load(plan).plan
+    found = dict(zip(frame["engine"], frame["lesson_engine"], strict=True))
+    return {name: None if pd.isna(engine) else engine for name, engine in found.items()}
+
+
+def test_only_compared_engines_and_their_twins_stand_beside_the_lesson(tmp_path):
+    cells = [(engine, "B", 16) for engine in VARIANTS]
+    plan = synthetic.write_timings(
+        tmp_path, 1, cells=cells, engines=VARIANTS, step_times=STEP_TIMES
+    )
+    variants = dict.fromkeys(VARIANTS)
+    twins = {"static": "static", "static_again": "static", "vllm": "vllm", "vllm_again": "vllm"}
+    assert beside(plan) == variants | twins
+    # the pair decides by the plan, measured or not
+    os.remove(find(plan, "vllm", "B")["path"])
+    assert beside(plan)["vllm_again"] == "vllm"
+    # without a pair, all that serve as the lesson's do
+    for entry in plan:
+        entry["baseline"] = None
+    alike = {"static_compiled": "static", "vllm_eager": "vllm"}
+    assert beside(plan) == {k: v for k, v in (variants | twins | alike).items() if k != "vllm"}
 
 
 def test_swapped_files_are_both_named(plan):

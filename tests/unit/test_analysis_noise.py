@@ -342,12 +342,40 @@ def test_requests_sorted_by_length_are_a_placebo(tmp_path):
     assert analyse(cyclic)[0]["controls"]["workload"].tolist() == ["A"]
 
 
+@pytest.mark.parametrize(
+    ("options", "placebos"),
+    [
+        ({}, ["A"]),
+        ({"async_scheduling": True}, ["A"]),
+        # 16 prompts of 32 tokens, and fewer: a wave sets off with four rows, and nobody joins it
+        ({"max_num_batched_tokens": 512}, ["A"]),
+        ({"max_num_batched_tokens": 128}, []),
+    ],
+)
+def test_schedules_are_compared_under_the_options_in_force(tmp_path, options, placebos):
+    engines = {
+        name: {"backend": "vllm", "options": options | admission, "baseline": None}
+        for name, admission in (("vllm", {}), ("vllm_wave", {"admission": "wave"}))
+    }
+    cells = [(e, w, 16) for e in engines for w in ("A", "B")]
+    plan = synthetic.write_timings(tmp_path, repeats=1, cells=cells, engines=engines)
+    assert analyse(plan)[0]["controls"]["workload"].tolist() == placebos
+
+
+def test_later_arrivals_are_no_placebo(tmp_path):
+    later = synthetic.DEMO["A"] | {"arrival": {"process": "poisson", "rate": 50.0, "seed": 1}}
+    cells = [(e, "A", 16) for e in TORCH]
+    plan = synthetic.write_timings(tmp_path, repeats=1, cells=cells, workloads={"A": later})
+    assert len(analyse(plan)[0]["controls"]) == 0
+
+
 def test_a_control_that_fails_is_a_reason_against_publishing(tmp_path):
     cells = [(e, "A", 16) for e in ("static", "static_again")]
     times = synthetic.STEP_TIMES | {"static_again": (20e-3, 124e-6)}
     plan = synthetic.write_timings(tmp_path, repeats=3, cells=cells, step_times=times)
     made, summary = analyse(plan)
     assert made["controls"]["passed"].tolist() == [False]
+    assert made["controls"]["together"].tolist() == [False]
     assert summary["controls"][0]["pass"] is False
     (reason,) = summary["publishable"]["reasons"]
     assert "static / static_again on A, 16 slots" in reason and "must be 1" in reason
@@ -382,7 +410,7 @@ def test_without_a_pair_the_table_is_empty_and_whole(noisy):
     assert len(table) == 0
     assert list(table) == [
         "name", "kind", "engine", "other", "workload", "slots", "n", "estimate", "low", "high",
-        "expected", "passed", "noise_floor",
+        "expected", "passed", "p", "p_together", "together", "noise_floor",
     ]  # fmt: skip
     assert noisy[1]["controls"] == []
 

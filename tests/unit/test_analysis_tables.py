@@ -285,13 +285,67 @@ def test_measured_steps_are_not_the_computed_ones(tmp_path):
     assert row["idle_rows"] == pytest.approx(2 / 2946)
 
 
+def test_computed_steps_follow_the_options_in_force(tmp_path):
+    """A slot that is seen to be free one step late, and prompts that are cut to a budget."""
+    late, small = {"async_scheduling": True}, {"max_num_batched_tokens": 256}
+    options = {"vllm": {}, "late": late, "small": small, "both": late | small}
+    engines = {
+        name: {"backend": "vllm", "options": each, "baseline": None}
+        for name, each in options.items()
+    }
+    plan = synthetic.write_timings(
+        tmp_path,
+        repeats=2,
+        cells=[(name, "B", 16) for name in engines],
+        workloads=synthetic.LESSON,
+        step_times=dict.fromkeys(engines, (1.0, 0.0)),
+        engines=engines,
+        max_model_len=2048,
+    )
+    table = analyse(plan)[0]["idle"]
+    steps = dict(zip(table["engine"], table["computed_steps"], strict=True))
+    assert (steps["vllm"], steps["late"]) == (1056, 1058)
+    assert 1056 < steps["small"] < steps["both"]
+    for column in ("steps", "idle_rows", "idle_slots"):
+        other = "computed_steps" if column == "steps" else f"computed_{column}"
+        assert (table[column] == table[other]).all()
+    # a row whose prompt is not yet at its end gives no token
+    idle = table.drop_duplicates("engine").set_index("engine")["idle_rows"]
+    assert idle["vllm"] == idle["late"] == 0 and idle["small"] > 0
+
+
 def test_requests_that_arrive_later_have_no_computed_schedule(tmp_path):
-    plan = synthetic.write_timings(tmp_path, repeats=1, cells=[("vllm", "B", 16)])
-    synthetic.rewrite(
-        plan[0]["path"], rows=lambda rows: [*rows[:-1], rows[-1] | {"arrival_s": 0.5}]
+    later = synthetic.DEMO["B"] | {"arrival": {"process": "poisson", "rate": 50.0, "seed": 1}}
+    plan = synthetic.write_timings(
+        tmp_path, repeats=1, cells=[("vllm", "B", 16)], workloads={"B": later}
     )
     row = analyse(plan)[0]["idle"].iloc[0]
+    assert row["steps"] > 0
     assert pd.isna(row["computed_steps"]) and pd.isna(row["computed_idle_slots"])
+
+
+def test_variants_of_the_lessons_engines_do_not_stand_beside_it(tmp_path):
+    eager = {"backend": "vllm", "options": {"enforce_eager": True}, "baseline": None}
+    plan = synthetic.write_timings(
+        tmp_path,
+        repeats=2,
+        cells=[(e, w, 16) for e in ("static", "static_compiled", "vllm", "eager") for w in "AB"],
+        step_times=synthetic.STEP_TIMES | {"eager": (0.02, 0.0)},
+        engines=synthetic.ENGINES | {"eager": eager},
+    )
+    made = analyse(plan)[0]
+    beside = {
+        "throughput": ("lesson_tok_s", {"static", "vllm"}),
+        "latency": ("lesson_e2e_s", {"static", "vllm"}),
+        "noise": ("lesson_drop", {"static", "vllm"}),
+        "ratios": ("lesson", {"static", "vllm"}),
+        "step_model": ("lesson_a_s", {"static", "vllm"}),
+        "idle": ("lesson_idle", {"static"}),
+    }
+    for name, (column, engines) in beside.items():
+        table = made[name]
+        assert set(table[table[column].notna()]["engine"]) == engines, name
+        assert {"static_compiled", "eager"} <= set(table["engine"]), name
 
 
 def test_the_lessons_sizes_need_the_known_steps(in_steps):

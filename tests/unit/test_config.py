@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourcells import config as settings
-from fourcells import config_check
+from fourcells import config_check, engines
 from fourcells.config import Cell, canonical
 from fourcells.config_check import ConfigError
 
@@ -41,13 +41,21 @@ def specs(config):
 # --- what is accepted
 
 
-@pytest.mark.parametrize(("scale", "main"), [("smoke", 26), ("demo", 26), ("lesson", 34)])
+@pytest.mark.parametrize(("scale", "main"), [("smoke", 24), ("demo", 24), ("lesson", 32)])
 def test_shipped_config_is_valid_at_every_scale(shipped, schema, scale, main):
     config = shipped | {"scale": scale}
     config_check.check(config, schema)
     counts = {name: len(cells) for name, cells in settings.sets(config).items()}
     sets = {"dose": 18, "arrivals": 4, "kv": 5, "kv_lengths": 2, "kv_blocks": 3}
     assert counts == {"main": main, **sets}
+
+
+@pytest.mark.parametrize("scale", ["smoke", "demo", "lesson"])
+def test_every_cell_has_an_environment(shipped, root, scale):
+    config = shipped | {"scale": scale}
+    for cell in settings.cells(config):
+        name = engines.environment(settings.spec(config, cell))
+        assert (root / f"envs/{name}.yaml").exists(), cell
 
 
 def test_every_shipped_scale_is_tested(shipped):

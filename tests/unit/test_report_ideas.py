@@ -535,6 +535,14 @@ def test_the_step_model_says_what_it_does_not_know(page):
     assert theirs["c, \u00b5s per row"] == theirs["a/c, rows"] == "\u2013"
 
 
+def test_the_step_model_says_where_p_counts(tables, page):
+    said = "CUDA graphs hold steps of up to"
+    assert said not in words(page)
+    held = tables["step_model"].assign(graph_tokens=[512, None])
+    captured = shown(make_data(tables | {"step_model": held}, {}))
+    assert f"vllm: {said} 512 tokens, with prompts or without;" in words(captured)
+
+
 def test_predictions_stand_beside_what_was_measured(tables, page):
     rows = page.table("Predicted and measured windows")
     assert {row["workload"] for row in rows} == {"A", "B"}
@@ -646,7 +654,7 @@ def test_figures_of_many_engines_show_those_that_are_compared(tables, data, page
     assert len(figures.chosen(data, few)) == len(few)
     assert "vllm_wave, 16 slots" not in svg(page, "Bars of mean output")
     assert "vllm_wave" in {row["engine"] for row in page.table("Tokens per second")}
-    assert words(page).count("stand in the table only.") == 1
+    assert words(page).count("stand in the tables only.") == 1
 
 
 def test_names_in_the_section_are_text(data):
@@ -671,6 +679,7 @@ def test_the_tables_of_the_analysis_fill_the_section(tmp_path):
     for name in NEW:
         assert not getattr(data, name)[COLUMNS[name].split()].isna().all(axis=1).any(), name
         assert len(getattr(data, name)), name
-    assert reasons(data) == {}
+    more = "More slots, copies of the workload and its order"
+    assert reasons(data) == {more: ["snakemake -j1 --use-conda dose"]}
     text = words(shown(data))
     assert "Padded, 16 slots: 512 steps, 64.1 % idle" in text

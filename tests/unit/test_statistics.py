@@ -123,6 +123,37 @@ def test_one_control_in_twenty_fails_when_nothing_is_wrong(noise):
     assert near(1 - table["passed"].mean(), 0.05, trials=2000)
 
 
+def test_of_many_controls_together_one_family_in_twenty_fails():
+    """20 controls in which nothing is wrong: each by itself, some fail in 64 % of the families."""
+    failed = apart = 0
+    table = controls_table(*throughputs(0.05, n=3, cells=2000))
+    for start in range(0, 2000, 20):
+        p = table["p"].iloc[start : start + 20].tolist()
+        failed += any(each < 0.05 for each in stats.holm(p))
+        apart += any(each < 0.05 for each in p)
+    assert apart > 45 and failed < 12  # of 100
+
+
+def test_p_is_below_5_percent_exactly_where_the_interval_excludes_1():
+    table = controls_table(*throughputs(0.05, n=4, cells=300))
+    assert ((table["p"] < 0.05) == ~table["passed"]).all()
+    assert 5 <= (~table["passed"]).sum() <= 30
+
+
+def test_p_of_values_without_spread():
+    assert stats.p_value([1.1]) is None
+    assert stats.p_value([1.0, 1.0, 1.0]) == 1.0
+    assert stats.p_value([1.1, 1.1, 1.1]) == 0.0
+
+
+def test_holm_as_worked_out_by_hand():
+    # sorted: 0.01 x 4, 0.02 x 3, 0.03 x 2 (not below the one before), 0.9 x 1
+    assert stats.holm([0.03, 0.9, 0.01, 0.02]) == pytest.approx([0.06, 0.9, 0.04, 0.06])
+    assert stats.holm([0.5, 0.6]) == [1.0, 1.0]
+    assert stats.holm([None, 0.04]) == [None, 0.04]
+    assert stats.holm([]) == []
+
+
 # ---- bootstrap
 
 

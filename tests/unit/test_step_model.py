@@ -14,7 +14,14 @@ from fourcells.analysis import lesson
 from fourcells.analysis.load import load
 from fourcells.analysis.prediction import COLUMNS as PREDICTION
 from fourcells.analysis.prediction import expected, predicted_seconds, prediction_table
-from fourcells.analysis.step_model import COLUMNS, StepModel, durations, fit, step_model_table
+from fourcells.analysis.step_model import (
+    COLUMNS,
+    StepModel,
+    durations,
+    fit,
+    graph_tokens,
+    step_model_table,
+)
 from fourcells.simulator import simulate
 
 # seconds: per step, per row, per step with prompts, per further token
@@ -144,8 +151,10 @@ def test_without_a_uniform_workload_the_tables_are_empty_of_predictions(tmp_path
     assert predicted_seconds(prediction) == {}
 
 
-def observed(*steps):
-    return pd.DataFrame(steps, columns=["rows", "extra", "seconds"])
+def observed(*steps, held=0):
+    """`held`: the most tokens that a graph holds."""
+    frame = pd.DataFrame(steps, columns=["rows", "extra", "seconds"])
+    return frame.assign(graph_tokens=held)
 
 
 SECONDS = st.floats(1e-6, 1e-1)
@@ -157,7 +166,7 @@ def test_any_positive_constants_are_recovered(a, c, p, d):
     steps = observed(*((r, e, a + c * r + (p + d * e if e else 0.0)) for r, e in cells))
     model = fit(steps)
     assert model.whole
-    for rows, extra, seconds in steps.itertuples(index=False):
+    for rows, extra, seconds, _ in steps.itertuples(index=False):
         assert model.seconds(rows, extra) == pytest.approx(seconds, rel=1e-6)
     # between and beyond what was seen
     assert model.seconds(6, 381) == pytest.approx(a + c * 6 + p + d * 381, rel=1e-6)
@@ -182,6 +191,101 @@ def test_steps_that_never_prefill_leave_the_terms_of_prompts_unknown():
     assert model.decode(40, 0) == pytest.approx(3.0)
     assert model.seconds(40, 127) is None
     assert fit(observed((16, 100, 2.0))) is None
+
+
+# --- CUDA graphs
+
+
+@pytest.mark.parametrize(
+    ("sizes", "graphs", "tokens"),
+    [
+        ([1, 512, 256], "FULL_AND_PIECEWISE", 512),
+        ([1, 512, 256], "PIECEWISE", 512),
+        ([1, 512, 256], "FULL", 512),
+        # steps with prompts have no graph
+        ([1, 512, 256], "FULL_DECODE_ONLY", None),
+        ([1, 512, 256], "NONE", None),
+        ([], "FULL_AND_PIECEWISE", None),
+        (None, "CUDA graphs by torch.compile, captured: 3", None),
+        (None, None, None),
+    ],
+)
+def test_which_graphs_hold_prompts(sizes, graphs, tokens):
+    told = {"cudagraph_capture_sizes": sizes, "graphs": graphs}
+    assert graph_tokens(told) == tokens
+    assert graph_tokens({}) is None
+
+
+def test_a_step_that_a_graph_holds_has_no_p(tmp_path):
+    """A admits 16 and 64 prompts at once, more than a graph holds; most refills of B fit."""
+    options = {
+        "cudagraph_capture_sizes": [1, 16, 64, 512],
+        "graphs": "FULL_AND_PIECEWISE",
+        "async_scheduling": True,
+    }
+    engines = ENGINES | {"vllm": {"backend": "vllm", "options": options, "baseline": None}}
+    model, prediction, _ = tables(tmp_path, cells=VLLM_CELLS, engines=engines)
+    (vllm,) = model.to_dict("records")
+    assert [vllm[f"{name}_s"] for name in "acpd"] == pytest.approx(VLLM, rel=1e-9)
+    assert vllm["graph_tokens"] == 512
+    a, c, p, d = VLLM
+    row = cell(prediction, "vllm")
+    # the first 16 prompts, and four times four of them beside 11 or 12 rows; the other 24
+    # admissions have at most 270 tokens
+    assert row["predicted_s"] == pytest.approx(1058 * a + 11776 * c + 5 * p + 64 * 127 * d)
+    assert prediction["residual"].tolist() == pytest.approx([0.0] * 4, abs=1e-9)
+
+
+def test_graphs_may_be_others_for_each_number_of_slots(tmp_path):
+    """As vLLM captures them by itself: at 16 slots too few tokens for any admission."""
+    plan = write_timings(
+        tmp_path, 1, cells=VLLM_CELLS, step_times=TIMES, workloads=LESSON, max_model_len=2048
+    )
+    for entry in plan:
+        sizes = [1, 32] if entry["slots"] == 16 else [1, 32, 512]
+        told = {"cudagraph_capture_sizes": sizes, "graphs": "FULL_AND_PIECEWISE"}
+        for key in ("path", "steps"):
+            rewrite(entry[key], metadata=lambda meta, told=told: meta["applied"].update(told))
+    timings = load(plan)
+    model = step_model_table(timings)
+    assert model["graph_tokens"].tolist() == [512]
+    prediction = prediction_table(timings, model)
+    assert prediction["residual"].tolist() == pytest.approx([0.0] * 4, abs=1e-9)
+
+
+def test_without_graphs_every_step_with_prompts_has_p(tmp_path):
+    model, _, _ = tables(tmp_path)
+    assert model["graph_tokens"].isna().all()
+
+
+@given(SECONDS, SECONDS, SECONDS, SECONDS)
+def test_one_admission_inside_a_graph_and_one_outside_tell_p_and_d(a, c, p, d):
+    inside, outside = (16, 496), (16, 2032)
+    steps = observed(
+        (16, 0, a + c * 16),
+        (64, 0, a + c * 64),
+        (*inside, a + c * 16 + d * 496),
+        (*outside, a + c * 16 + d * 2032 + p),
+        held=512,
+    )
+    model = fit(steps)
+    assert model.whole and model.graph_tokens == 512
+    assert model.seconds(12, 500) == pytest.approx(a + c * 12 + d * 500, rel=1e-6)
+    assert model.seconds(12, 501) == pytest.approx(a + c * 12 + d * 501 + p, rel=1e-6)
+
+
+def test_admissions_inside_graphs_alone_leave_p_unknown():
+    model = fit(observed((16, 0, 2.0), (64, 0, 4.0), (16, 100, 2.5), held=512))
+    assert (model.p, model.d, model.extra_known) == (None, pytest.approx(0.005), None)
+    assert model.seconds(16, 200) == pytest.approx(3.0)
+    assert model.seconds(16, 497) is None and not model.whole
+
+
+def test_one_admission_outside_graphs_says_nothing_of_those_inside():
+    model = fit(observed((16, 0, 2.0), (64, 0, 4.0), (16, 2032, 5.0), held=512))
+    assert (model.p, model.d, model.extra_known) == (pytest.approx(3.0), None, 2032)
+    assert model.seconds(16, 2032) == pytest.approx(5.0)
+    assert model.seconds(16, 100) is None
 
 
 # --- the prediction
@@ -262,7 +366,7 @@ def test_admission_that_the_simulator_does_not_know_is_only_measured(tmp_path):
 def test_budget_of_the_spec_cuts_prompts():
     requests = {"count": 3, "prompt_tokens": [6, 3, 1], "output_tokens": [2, 3, 1]}
     spec = {"requests": requests | {"order": "cyclic"}, "seed": 1, "slots": 2}
-    model = StepModel(1.0, 0.0, 0.5, 0.25, None, None)
+    model = StepModel(1.0, 0.0, 0.5, 0.25, None, None, None)
     whole = expected({"spec": spec | {"options": {}}, "applied": {}}, "continuous", model)
     # the first step computes both long prompts, 5 + 2 further tokens
     assert (whole.steps, whole.seconds, whole.decode_only) == (3, 3 + 0.5 + 7 * 0.25, 3.0)

@@ -318,7 +318,10 @@ def test_request_that_was_sent_back_is_counted(opened, loop):
     assert max(step.kv_used for step in served.steps) > 0.8
     # what was computed was kept to the end, or lost by who was sent back
     held = [0, *(step.kv_tokens for step in served.steps)]
-    lost = [before + s.tokens - now for before, now, s in zip(held, held[1:], served.steps, strict=False)]
+    lost = [
+        before + s.tokens - now
+        for before, now, s in zip(held, held[1:], served.steps, strict=False)
+    ]
     assert sum(lost) + held[-1] == sum(step.tokens for step in served.steps)
     assert max(held) <= 7 * 16
     assert other_work(requests, served) is None

@@ -17,8 +17,9 @@ from math import prod
 
 import pandas as pd
 
-from fourcells.analysis.groups import Engine, engines_of, group_of
+from fourcells.analysis.groups import Engine, engines_of
 from fourcells.analysis.load import Timings
+from fourcells.analysis.machines import group_of
 from fourcells.analysis.pairs import Cell, Series, by_cell
 from fourcells.analysis.stats import geometric_mean, t_interval
 

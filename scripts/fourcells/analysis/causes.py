@@ -78,7 +78,7 @@ def step_models(models: pd.DataFrame, prediction: pd.DataFrame) -> list[dict]:
                 "engine": row["engine"],
                 "engines": members,
                 **{term: row[f"{term}_s"] for term in "acpd"},
-                **{key: row[key] for key in ("a_over_c", "rows_known", "steps")},
+                **{key: row[key] for key in ("a_over_c", "rows_known", "graph_tokens", "steps")},
                 "lesson": {"a": row["lesson_a_s"], "c": row["lesson_c_s"]},
                 "predicted": main.get("predicted_tok_s"),
                 "measured": main.get("measured_tok_s"),

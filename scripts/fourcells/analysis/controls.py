@@ -9,29 +9,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import cache
 
 import pandas as pd
 
 from fourcells.analysis.groups import engines_of
-from fourcells.analysis.idle import lengths_of
 from fourcells.analysis.load import Timings
 from fourcells.analysis.pairs import Cell, Series, by_cell
-from fourcells.analysis.stats import geometric_mean, holds, t_interval
+from fourcells.analysis.schedules import block, simulation
+from fourcells.analysis.stats import CONFIDENCE, geometric_mean, holds, holm, p_value, t_interval
 from fourcells.schedule import ADMISSIONS
-from fourcells.simulator import simulate
 
 AA, PLACEBO = "A/A", "placebo"
 EXPECTED = 1.0
 COLUMNS = [
     "name", "kind", "engine", "other", "workload", "slots", "n", "estimate", "low", "high",
-    "expected", "passed", "noise_floor",
+    "expected", "passed", "p", "p_together", "together", "noise_floor",
 ]  # fmt: skip
 _TYPES = {
     **dict.fromkeys(["name", "kind", "engine", "other", "workload"], "str"),
     **dict.fromkeys(["slots", "n"], "int64"),
     **dict.fromkeys(["estimate", "low", "high", "expected", "noise_floor"], "float64"),
-    "passed": "boolean",
+    **dict.fromkeys(["p", "p_together"], "float64"),
+    **dict.fromkeys(["passed", "together"], "boolean"),
 }
 
 
@@ -39,7 +38,9 @@ def controls_table(timings: Timings, throughput: pd.DataFrame) -> pd.DataFrame:
     """One row per pair and cell: T(engine) / T(other), paired by repeat, 95 % t interval on logs.
 
     `passed`: the interval contains 1; null for one repeat. Of controls in which nothing is wrong
-    one in twenty fails. `noise_floor`: half the interval, as a share; a difference between
+    one in twenty fails, and there are many: `together` is whether it passes among all of them, by
+    Holm's correction (`p_together` of `p`), under which 5 % is the chance that any fails for
+    nothing. `noise_floor`: half the interval, as a share; a difference between
     engines that is smaller is not distinguishable here.
     """
     cells = by_cell(throughput)
@@ -65,48 +66,48 @@ def controls_table(timings: Timings, throughput: pd.DataFrame) -> pd.DataFrame:
                 "high": high,
                 "expected": EXPECTED,
                 "passed": holds(low, high, EXPECTED) if several else None,
+                "p": p_value(values),
                 "noise_floor": math.sqrt(high / low) - 1 if several else None,
             }
         )
+    for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        row |= {"p_together": p, "together": None if p is None else p >= 1 - CONFIDENCE}
     return pd.DataFrame(rows, columns=COLUMNS).astype(_TYPES)
 
 
 def _pairs(timings: Timings, cells: Mapping[Cell, Series]) -> Iterator[tuple]:
     """(kind, engine, other, workload, slots) of every control."""
-    plan = timings.plan
     engines = sorted(engines_of(timings).values(), key=lambda e: (_place(e.admission), e.name))
-    lengths: dict[tuple, tuple | None] | None = None
+    first = timings.plan.drop_duplicates(["engine", "workload", "slots"])
+    metadata = {
+        (r.engine, r.workload, r.slots): timings.metadata[r.Index] for r in first.itertuples()
+    }
     for place, one in enumerate(engines):
         for two in engines[place + 1 :]:
             if one.group != two.group:
                 continue
-            engine, other, admissions = one.name, two.name, (one.admission, two.admission)
             for name, workload, slots in cells:
-                if name != engine or (other, workload, slots) not in cells:
+                if name != one.name or (two.name, workload, slots) not in cells:
                     continue
                 if one.admission == two.admission:
-                    yield AA, engine, other, workload, slots
-                    continue
-                if lengths is None:
-                    keys = plan[["engine", "workload", "slots"]].itertuples(index=False, name=None)
-                    lengths = dict(zip(keys, lengths_of(timings), strict=True))
-                served = lengths[engine, workload, slots]
-                if _same_schedule(served, slots, admissions):
-                    yield PLACEBO, engine, other, workload, slots
+                    yield AA, one.name, two.name, workload, slots
+                elif _same_schedule(
+                    *((metadata[e.name, workload, slots], e.admission) for e in (one, two))
+                ):
+                    yield PLACEBO, one.name, two.name, workload, slots
 
 
 def _place(admission: str | None) -> int:
     return ADMISSIONS.index(admission) if admission in ADMISSIONS else len(ADMISSIONS)
 
 
-def _same_schedule(lengths: tuple | None, slots: int, admissions: tuple[str | None, ...]) -> bool:
-    """Whether both admissions compute the same rows in every step."""
-    if lengths is None or not set(admissions) <= set(ADMISSIONS):
+def _same_schedule(*served: tuple[Mapping, str | None]) -> bool:
+    """Whether two timings, by metadata and admission, compute the same rows and tokens in every
+    step."""
+    if not all(a in ADMISSIONS and block(meta["spec"]) for meta, a in served):
         return False
-    one, two = (_rows(lengths, min(slots, len(lengths)), admission) for admission in admissions)
+    one, two = (
+        [(step.rows, step.tokens) for step in simulation(meta, admission).steps]
+        for meta, admission in served
+    )
     return one == two
-
-
-@cache
-def _rows(lengths: tuple[int, ...], slots: int, admission: str) -> tuple[int, ...]:
-    return tuple(step.rows for step in simulate(lengths, slots, admission).steps)

@@ -17,7 +17,7 @@ import pandas as pd
 from fourcells.analysis.groups import Engine, engines_of, representative
 from fourcells.analysis.load import Timings
 from fourcells.analysis.pairs import Cell, Series, by_cell
-from fourcells.analysis.schedules import block, scheduled
+from fourcells.analysis.schedules import block, simulation
 from fourcells.analysis.stats import geometric_mean, t_interval
 
 SLOTS, COPIES, ORDER = "slots", "copies", "order"
@@ -135,7 +135,7 @@ def _points(both: list[Served]) -> Iterator[tuple[str, Served, float, str]]:
 def _ratios(ours: Cell, theirs: Cell, steps: Mapping, metadata: Mapping) -> dict:
     measured = steps[theirs], steps[ours]
     computed = [
-        len(scheduled(metadata[cell], admission))
+        len(simulation(metadata[cell], admission).steps)
         for cell, admission in ((theirs, "wave"), (ours, "continuous"))
     ]
     return {

@@ -1,12 +1,7 @@
-"""Which engines run the same forward, and which one stands for its twins. Found in the specs.
-
-A machine group is all engines of one backend with the same options but for the admission: they
-differ in who may enter a batch, and when.
-"""
+"""Which engines of the plan share a machine group, and which one stands for its twins."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from fourcells.analysis.load import Timings
+from fourcells.analysis.machines import group_of, options_of
 
 
 @dataclass(frozen=True)
@@ -39,21 +35,6 @@ class Engine:
     def group(self) -> str:
         """Equal for the engines of one machine group."""
         return group_of(self.backend, self.options)
-
-
-def group_of(backend: str, options: Mapping[str, Any]) -> str:
-    """The machine group of a backend with these options, as text."""
-    return json.dumps([backend, dict(options)], sort_keys=True)
-
-
-def options_of(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What a spec asks of its engine, without the admission.
-
-    An admission left out and the same one spelled out admit alike, so the one that was applied is
-    compared in its place. Threads are no option of a backend, and decide its speed like one.
-    """
-    asked = {"threads": spec.get("threads"), **spec["options"]}
-    return {name: value for name, value in asked.items() if name != "admission"}
 
 
 def engines_of(timings: Timings) -> dict[str, Engine]:

@@ -1,18 +1,17 @@
-"""Steps and idle shares: measured, and computed beforehand from the lengths alone."""
+"""Steps and idle shares: measured, and computed beforehand from what the specs ask for."""
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 
 from fourcells.analysis import lesson
 from fourcells.analysis.load import KEYS, Timings
-from fourcells.analysis.schedules import memory_limited
+from fourcells.analysis.schedules import block, memory_limited, simulation
 from fourcells.schedule import ADMISSIONS
-from fourcells.simulator import simulate
 
+CELL = ["engine", "workload", "slots"]
 COLUMNS = [
     *KEYS, "admission", "samples", "steps", "rows", "useful_rows", "idle_rows", "idle_slots",
     "computed_steps", "computed_idle_rows", "computed_idle_slots", "lesson_idle",
@@ -36,24 +35,18 @@ def idle_table(timings: Timings) -> pd.DataFrame:
     table = timings.plan.join(sums, how="inner")
     table["idle_rows"] = 1 - table["useful_rows"] / table["rows"]
     table["idle_slots"] = 1 - table["useful_rows"] / (table["slots"] * table["steps"])
-    lengths = lengths_of(timings)
+    # Every repeat of a cell asks for the same.
+    first = table.drop_duplicates(CELL)
     computed = pd.DataFrame(
-        [
-            (None, None, None)
-            if memory_limited(timings.metadata[row.Index]["spec"])
-            else _computed(lengths[row.Index], row.slots, row.admission)
-            for row in table.itertuples()
-        ],
-        index=table.index,
+        [_computed(timings.metadata[row.Index], row.admission) for row in first.itertuples()],
+        index=pd.MultiIndex.from_frame(first[CELL]),
         columns=["computed_steps", "computed_idle_rows", "computed_idle_slots"],
         dtype="float64",
     )
-    table = table.join(computed)
+    table = table.join(computed, on=CELL)
     table["computed_steps"] = (table["computed_steps"] * table["samples"]).astype("Int64")
     # The lesson computed one idle share: its static batch on the mixed workload.
-    where = zip(
-        table["backend"], table["admission"], table["slots"], table["workload"], strict=True
-    )
+    where = zip(table["lesson_engine"], table["slots"], table["workload"], strict=True)
     table["lesson_idle"] = pd.Series(
         [
             lesson.static_idle() if (lesson.cell(*cell), w) == ("static_16", "B") else None
@@ -65,31 +58,11 @@ def idle_table(timings: Timings) -> pd.DataFrame:
     return table[COLUMNS].reset_index(drop=True)
 
 
-def lengths_of(timings: Timings) -> list[tuple[int, ...] | None]:
-    """Output tokens per request of each timing, in order; None when some request came later."""
-    first = timings.requests[timings.requests["sample"] == timings.requests["sample"].min()]
-    first = first.sort_values(["timing", "request"], kind="stable")
-    ends = first["timing"].searchsorted(range(1, len(timings.plan)))
-    outputs = np.split(first["output_tokens"].to_numpy(), ends)
-    arrivals = np.split(first["arrival_s"].to_numpy(), ends)
-    return [
-        None if late.max(initial=0.0) > 0 else tuple(tokens.tolist())
-        for tokens, late in zip(outputs, arrivals, strict=True)
-    ]
-
-
-def _computed(lengths: tuple[int, ...] | None, slots: int, admission: str) -> tuple:
+def _computed(meta: Mapping, admission: str | None) -> tuple:
     """(steps of one window, idle rows, idle slots), or three nulls."""
-    if lengths is None or admission not in ADMISSIONS:
+    spec = meta["spec"]
+    if admission not in ADMISSIONS or not block(spec) or memory_limited(spec):
         return None, None, None
-    # Slots beyond the number of requests are never taken: leave them out, they cost time.
-    steps, rows = _simulated(lengths, min(slots, len(lengths)), admission)
-    useful = sum(lengths)
-    return steps, 1 - useful / rows, 1 - useful / (slots * steps)
-
-
-@cache
-def _simulated(lengths: tuple[int, ...], slots: int, admission: str) -> tuple[int, int]:
-    """Steps and rows; every repeat of a cell asks for the same."""
-    steps = simulate(lengths, slots, admission).steps
-    return len(steps), sum(step.rows for step in steps)
+    steps = simulation(meta, admission).steps
+    rows, useful = sum(step.rows for step in steps), sum(step.useful_rows for step in steps)
+    return len(steps), 1 - useful / rows, 1 - useful / (spec["slots"] * len(steps))

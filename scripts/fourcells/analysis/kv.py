@@ -145,10 +145,11 @@ def _measured(
     )
     longest = applied.get("max_model_len") or meta["spec"]["max_model_len"]
     # vLLM keeps its first block as the null block; no request ever gets it.
-    usable = (blocks - 1) * size
+    kept = 1 if meta["spec"]["backend"] == "vllm" else 0
+    usable = (blocks - kept) * size
     rows = [
         (capacity, "capacity_tokens", "as the engine reports it"),
-        (usable, "usable_tokens", f"({blocks} - 1) blocks x {size}"),
+        (usable, "usable_tokens", f"({blocks} - {kept}) blocks x {size}"),
         (longest, "max_model_len", "as the engine applies it"),
         (capacity / longest, "requests_by_max", f"{capacity} / {longest}"),
     ]

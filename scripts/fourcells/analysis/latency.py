@@ -43,12 +43,12 @@ def latency_table(timings: Timings, requests: pd.DataFrame) -> pd.DataFrame:
             for percentile, p in PERCENTILES.items():
                 table[f"{name}_{percentile}"] = ranks.quantiles(sorted_values, p)
     # In the order of the timings, lengths ascending.
-    table = timings.plan[[*KEYS, "backend", "admission"]].merge(table.reset_index(), on=KEYS)
+    table = timings.plan[[*KEYS, "lesson_engine"]].merge(table.reset_index(), on=KEYS)
     within = table.groupby(KEYS, sort=False)["output_tokens"]
     table["rank"] = within.cumcount()
     table["lengths"] = within.transform("size")
     figures = [
-        lesson.latency(lesson.cell(row.backend, row.admission, row.slots), *where)
+        lesson.latency(lesson.cell(row.lesson_engine, row.slots), *where)
         for row, where in zip(
             table.itertuples(),
             zip(table["workload"], table["rank"], table["lengths"], strict=True),

@@ -25,10 +25,14 @@ def figures() -> dict:
     return yaml.safe_load(Path(__file__).with_name("lesson.yaml").read_text(encoding="utf-8"))
 
 
-def cell(backend: str, admission: str | None, slots: int) -> str | None:
-    """The lesson's cell that a measured one corresponds to; None when the lesson has none."""
-    name = {("torch", "padded"): "static", ("vllm", "continuous"): "vllm"}.get((backend, admission))
-    key = f"{name}_{slots}"
+def engine(backend: str, admission: str | None) -> str | None:
+    """The lesson's engine that serves so; None when it is neither of the two."""
+    return {("torch", "padded"): "static", ("vllm", "continuous"): "vllm"}.get((backend, admission))
+
+
+def cell(lesson_engine: str | None, slots: int) -> str | None:
+    """The lesson's cell of one of its engines; None when it measured none with these slots."""
+    key = f"{lesson_engine}_{slots}"
     return key if key in figures()["throughput_tok_s"] else None
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fourcells.analysis import lesson
 from fourcells.analysis.check import (
     BadTimings,
     Problem,
@@ -20,6 +21,7 @@ from fourcells.analysis.check import (
     spec_problem,
     stale_key,
 )
+from fourcells.analysis.machines import paired_groups, planned_group
 from fourcells.schema import ADDED, METADATA_KEY, STEPS, TIMING
 
 METADATA = ("spec", "applied", "provenance", "verdict")
@@ -35,7 +37,8 @@ class Timings:
     """All timings that were found.
 
     Attributes:
-        plan: one row per timing that was read, columns `PLAN_COLUMNS`, in `table_order`; its
+        plan: one row per timing that was read, columns `PLAN_COLUMNS` and `lesson_engine` (the
+            lesson's engine that this one stands beside, null for most), in `table_order`; its
             index 0, 1, ... is the column `timing` of the other frames.
         requests: one row per request, `timing` and the columns of `TIMING`.
         steps: one row per step, `timing` and the columns of `STEPS`.
@@ -129,9 +132,15 @@ def load(plan: Sequence[Mapping]) -> Timings:
     # An engine that is not told how to admit says in `applied` what it does as shipped.
     applied = pd.Series([meta["applied"].get("admission") for meta in metadata], dtype="str")
     columns["admission"] = columns["admission"].astype("str").fillna(applied)
+    # Beside the lesson's engines stand those that are compared, and no variant of them.
+    paired = paired_groups(plan)
+    columns["lesson_engine"] = [
+        lesson.engine(entry["backend"], admission) if planned_group(entry) in paired else None
+        for entry, admission in zip(entries, columns["admission"], strict=True)
+    ]
     return Timings(
         # Text even where every value is null, so that frames and files keep their types.
-        plan=columns.astype(dict.fromkeys(["baseline", "compare_with"], "str")),
+        plan=columns.astype(dict.fromkeys(["baseline", "compare_with", "lesson_engine"], "str")),
         requests=frame,
         steps=stack(steps, STEPS),
         metadata=metadata,

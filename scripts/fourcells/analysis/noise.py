@@ -52,12 +52,11 @@ def noise_table(timings: Timings, throughput: pd.DataFrame) -> pd.DataFrame:
     # Hours on one clock; only differences count.
     moments = [started(meta) for meta in timings.metadata]
     hours = [moment.timestamp() / 3600 if moment else math.nan for moment in moments]
-    kinds = ["backend", "admission"]
-    table = throughput.merge(timings.plan[[*KEYS, *kinds]].assign(hours=hours), on=KEYS)
+    table = throughput.merge(timings.plan[[*KEYS, "lesson_engine"]].assign(hours=hours), on=KEYS)
     rows = []
     for (engine, workload, slots), cell in table.groupby(CELL, sort=False):
         rates = cell["tok_s"].to_numpy()
-        name = lesson.cell(*cell[kinds].iloc[0], slots)
+        name = lesson.cell(cell["lesson_engine"].iloc[0], slots)
         rows.append(
             {"engine": engine, "workload": workload, "slots": slots}
             | _spread(rates)

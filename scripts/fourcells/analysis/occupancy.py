@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
 from fourcells.analysis.load import Timings
-from fourcells.analysis.schedules import block, memory_limited, scheduled
+from fourcells.analysis.schedules import block, memory_limited, simulation
 from fourcells.schedule import ADMISSIONS
+from fourcells.simulator import Step
 
 MEASURED, SIMULATED = "measured", "simulated"
 CELL = ["engine", "workload", "slots"]
@@ -47,7 +48,7 @@ def occupancy_table(timings: Timings) -> pd.DataFrame:
         if timing in stepped:
             rows += _runs(key | {"source": MEASURED}, *_measured(timings, timing))
         if not memory_limited(spec):
-            counts = scheduled(timings.metadata[timing], admission)
+            counts = _counts(simulation(timings.metadata[timing], admission).steps)
             rows += _runs(key | {"source": SIMULATED}, counts, None)
     return pd.DataFrame(rows, columns=COLUMNS).astype(_TYPES)
 
@@ -61,6 +62,11 @@ def _measured(timings: Timings, timing: int) -> tuple[np.ndarray, np.ndarray]:
     end = requests.loc[requests["sample"] == sample, "returned_s"].max()
     counts = steps[["rows", "useful_rows", "waiting"]].to_numpy()
     return counts, np.append(steps["t_s"].to_numpy(), end)
+
+
+def _counts(steps: Sequence[Step]) -> np.ndarray:
+    """Rows, useful rows and waiting of each step [steps, 3]."""
+    return np.array([(step.rows, step.useful_rows, step.waiting) for step in steps])
 
 
 def _of(frame: pd.DataFrame, timing: int) -> pd.DataFrame:

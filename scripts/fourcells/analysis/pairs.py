@@ -80,7 +80,7 @@ def all_ratios(timings: Timings, throughput: pd.DataFrame, latency: pd.DataFrame
     compared = plan.dropna(subset="compare_with").drop_duplicates("workload")
     compare_with = dict(zip(compared["workload"], compared["compare_with"], strict=True))
     engines = plan.drop_duplicates("engine").set_index("engine")
-    like = {e: (kind["backend"], kind["admission"]) for e, kind in engines.iterrows()}
+    like = engines["lesson_engine"].to_dict()
     baselines = engines["baseline"].dropna().to_dict()
     return [
         *_gains(cells, list(dict.fromkeys(plan["workload"])), compare_with, baselines, like),
@@ -100,14 +100,14 @@ def _gains(
     workloads: Sequence[str],
     compare_with: Mapping[str, str],
     baselines: Mapping[str, str],
-    like: Mapping[str, tuple],
+    like: Mapping[str, str | None],
 ) -> Iterator[Ratio]:
     """R of every workload and Q of every mixed one."""
     figures = lesson.ratios()
     for engine, baseline in baselines.items():
         both = {s for e, _, s in cells if e == engine} & {s for e, _, s in cells if e == baseline}
         for slots in sorted(both):
-            pair = [lesson.cell(*like[e], slots) for e in (engine, baseline)]
+            pair = [lesson.cell(like[e], slots) for e in (engine, baseline)]
             known = figures if pair == ["vllm_16", "static_16"] else {}
 
             def term(name, workload, slots=slots):
@@ -124,26 +124,26 @@ def _gains(
                 yield Ratio(name, engine, baseline, slots, slots, *sides, known.get(name))
 
 
-def _slots_ratios(cells: Mapping[Cell, Series], like: Mapping[str, tuple]) -> Iterator[Ratio]:
+def _slots_ratios(cells: Mapping[Cell, Series], like: Mapping[str, str | None]) -> Iterator[Ratio]:
     for engine in like:
         slots = sorted(s for e, w, s in cells if (e, w) == (engine, "A"))
         if len(slots) < 2:
             continue
         few, many = ((engine, "A", s) for s in (slots[0], slots[-1]))
-        ends = [lesson.cell(*like[engine], s) for s in (slots[0], slots[-1])]
+        ends = [lesson.cell(like[engine], s) for s in (slots[0], slots[-1])]
         known = lesson.ratios()["slots_ratio"] if ends == ["vllm_16", "vllm_256"] else None
         sides = [(many, cells[many])], [(few, cells[few])]
         yield Ratio("slots_ratio", engine, None, slots[-1], None, *sides, known)
 
 
 def _losses(
-    cells: Mapping[Cell, Series], compare_with: Mapping[str, str], like: Mapping[str, tuple]
+    cells: Mapping[Cell, Series], compare_with: Mapping[str, str], like: Mapping[str, str | None]
 ) -> Iterator[Ratio]:
     for engine, workload, slots in cells:
         uniform = (engine, compare_with.get(workload), slots)
         if uniform in cells:
             mixed = (engine, workload, slots)
-            loss = lesson.loss(lesson.cell(*like[engine], slots), workload, uniform[1])
+            loss = lesson.loss(lesson.cell(like[engine], slots), workload, uniform[1])
             sides = [(mixed, cells[mixed])], [(uniform, cells[uniform])]
             name = _named("loss_when_mixed", workload)
             known = None if loss is None else 1 + loss
@@ -154,7 +154,7 @@ def _sooner(
     latency: pd.DataFrame,
     compare_with: Mapping[str, str],
     baselines: Mapping[str, str],
-    like: Mapping[str, tuple],
+    like: Mapping[str, str | None],
 ) -> Iterator[Ratio]:
     """E2E of the mixed workloads, by output length.
 
@@ -175,7 +175,7 @@ def _sooner(
             continue
         beside = max((s for s in has if s <= slots), default=has[0])
         theirs = (baseline, workload, beside)
-        names = [lesson.cell(*like[e], s) for e, s in ((engine, slots), (baseline, beside))]
+        names = [lesson.cell(like[e], s) for e, s in ((engine, slots), (baseline, beside))]
         for rank, tokens in enumerate(sorted(lengths)):
             if tokens not in medians[theirs]:
                 continue

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from fourcells.analysis.load import Timings
 from fourcells.analysis.pairs import Cell
-from fourcells.analysis.schedules import memory_limited
-from fourcells.analysis.step_model import StepModel, models, uniform_timings
+from fourcells.analysis.schedules import block, memory_limited, simulation
+from fourcells.analysis.step_model import StepModel, graph_tokens, models, uniform_timings
 from fourcells.analysis.timings import windows
 from fourcells.schedule import ADMISSIONS
-from fourcells.simulator import Simulation, bounds, simulate
-from fourcells.workload import arrivals, lengths
+from fourcells.simulator import bounds
+from fourcells.workload import lengths
 
 COLUMNS = [
     "engine", "workload", "slots", "admission", "fitted", "steps_computed", "steps_measured",
@@ -90,7 +89,7 @@ def prediction_table(timings: Timings, step_model: pd.DataFrame) -> pd.DataFrame
                 "decode_only_residual": found.decode_only and found.decode_only / seconds - 1,
                 "bound_longest": limits.longest,
                 "bound_share": limits.share,
-                "bound_graham": limits.graham if _free(meta) else None,
+                "bound_graham": limits.graham if _free(meta["spec"]) else None,
             }
         )
     return pd.DataFrame(rows, columns=COLUMNS).astype(_TYPES)
@@ -112,15 +111,18 @@ def expected(meta: Mapping, admission: str | None, model: StepModel | None) -> E
     """
     if admission not in ADMISSIONS or memory_limited(meta["spec"]):
         return Expected()
-    run = _run(meta, admission)
-    if max(arrivals(meta["spec"]["requests"])):
+    if model:
+        # graphs may be captured anew for each number of slots
+        model = replace(model, graph_tokens=graph_tokens(meta["applied"]))
+    if not block(meta["spec"]):
         # who waits at which step follows from the clock
         if model is None or not model.whole:
             return Expected()
-        served = run(seconds=model.seconds)
-        window, decode_only = served.window_s, run(seconds=model.decode).window_s
+        served = simulation(meta, admission, model.seconds)
+        decode_only = simulation(meta, admission, model.decode).window_s
+        window = served.window_s
     else:
-        served = run()
+        served = simulation(meta, admission)
         steps = Counter((step.rows, step.tokens - step.rows) for step in served.steps)
         window = model and _total(model.seconds, steps)
         decode_only = model and _total(model.decode, steps)
@@ -128,28 +130,9 @@ def expected(meta: Mapping, admission: str | None, model: StepModel | None) -> E
     return Expected(len(served.steps), rows_mean, window, decode_only)
 
 
-def _free(meta: Mapping) -> bool:
+def _free(spec: Mapping) -> bool:
     """Whether a slot that is free is taken while there are requests left."""
-    spec = meta["spec"]
-    return not (max(arrivals(spec["requests"])) or memory_limited(spec))
-
-
-def _run(meta: Mapping, admission: str) -> Callable[..., Simulation]:
-    """The simulator, told what the spec asks and what was applied."""
-    spec = meta["spec"]
-    prompts, outputs = zip(*lengths(spec["requests"], spec["seed"]), strict=True)
-    return partial(
-        simulate,
-        outputs,
-        # slots beyond the number of requests are never taken: leave them out, they cost time
-        min(spec["slots"], len(outputs)),
-        admission,
-        prompt_tokens=prompts,
-        budget=spec["options"].get("max_num_batched_tokens"),
-        # a request's end is seen one step late
-        release_delay=int(bool(meta["applied"].get("async_scheduling"))),
-        arrivals=arrivals(spec["requests"]),
-    )
+    return block(spec) and not memory_limited(spec)
 
 
 def _total(seconds: Callable[[int, int], float | None], steps: Mapping) -> float | None:

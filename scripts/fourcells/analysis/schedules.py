@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 
-import numpy as np
-
-from fourcells.simulator import simulate
-from fourcells.workload import lengths
+from fourcells.simulator import Simulation, simulate
+from fourcells.workload import arrivals, lengths
 
 
 def block(spec: Mapping) -> bool:
@@ -22,30 +20,54 @@ def memory_limited(spec: Mapping) -> bool:
     return bool(spec["options"].get("kv_tokens"))
 
 
-def scheduled(meta: Mapping, admission: str) -> np.ndarray:
-    """Rows, useful rows and waiting requests of each step of one window [steps, 3].
+def simulation(
+    meta: Mapping, admission: str, seconds: Callable[[int, int], float] | None = None
+) -> Simulation:
+    """One window of a timing: what its spec asks for, under the options that were applied.
 
     Args:
-        meta: metadata of a timing whose requests are all there at t0.
+        meta: metadata of the timing.
         admission: one of `ADMISSIONS`.
+        seconds: how long a step of (rows, tokens beyond one per row) takes; 1 when left out. When
+            requests arrive later, the schedule depends on it.
     """
     spec = meta["spec"]
     pairs = tuple(lengths(spec["requests"], spec["seed"]))
-    # Slots beyond the number of requests are never taken: leave them out, they cost time.
-    slots = min(spec["slots"], len(pairs))
-    budget = spec["options"].get("max_num_batched_tokens")
-    # Under asynchronous scheduling the end of a request is seen one step late.
-    delay = 1 if meta["applied"].get("async_scheduling") else 0
-    return _counts(pairs, slots, admission, budget, delay)
+    run = _simulate if seconds else _simulated
+    return run(
+        pairs,
+        tuple(arrivals(spec["requests"])),
+        # slots beyond the number of requests are never taken: leave them out, they cost time
+        min(spec["slots"], len(pairs)),
+        admission,
+        spec["options"].get("max_num_batched_tokens"),
+        # under asynchronous scheduling the end of a request is seen one step late
+        int(bool(meta["applied"].get("async_scheduling"))),
+        seconds,
+    )
 
 
-@cache
-def _counts(
-    pairs: tuple[tuple[int, int], ...], slots: int, admission: str, budget: int | None, delay: int
-) -> np.ndarray:
-    """Repeats of a cell, and engines that admit alike, ask for the same."""
+def _simulate(
+    pairs: tuple[tuple[int, int], ...],
+    arrive: tuple[float, ...],
+    slots: int,
+    admission: str,
+    budget: int | None,
+    delay: int,
+    seconds: Callable[[int, int], float] | None,
+) -> Simulation:
     prompts, outputs = zip(*pairs, strict=True)
-    steps = simulate(
-        outputs, slots, admission, prompt_tokens=prompts, budget=budget, release_delay=delay
-    ).steps
-    return np.array([(step.rows, step.useful_rows, step.waiting) for step in steps])
+    return simulate(
+        outputs,
+        slots,
+        admission,
+        prompt_tokens=prompts,
+        budget=budget,
+        release_delay=delay,
+        arrivals=arrive,
+        seconds=seconds,
+    )
+
+
+# Repeats of a cell, and engines that admit alike, ask for the same.
+_simulated = cache(_simulate)

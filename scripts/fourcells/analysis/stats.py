@@ -106,6 +106,29 @@ def holds(low: float, high: float, value: float = 1.0) -> bool:
     return low <= value * (1 + _ROUNDING) and value <= high * (1 + _ROUNDING)
 
 
+def p_value(values: Sequence[float]) -> float | None:
+    """Two-sided p of Student's t test that the geometric mean is 1; None for one value."""
+    d = logs(values)
+    if len(d) < 2:
+        return None
+    mean, error = fmean(d), stdev(d) / math.sqrt(len(d))
+    if error == 0:
+        return 1.0 if abs(mean) < _ROUNDING else 0.0
+    return float(2 * student.sf(abs(mean) / error, len(d) - 1))
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """The p values corrected for their number (Holm 1979): with all hypotheses true, the chance
+    that any of them falls below 0.05 is at most 0.05, however they hang together."""
+    order = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    corrected: list[float | None] = [None] * len(p_values)
+    highest = 0.0
+    for rank, (p, place) in enumerate(order):
+        highest = max(highest, min(1.0, p * (len(order) - rank)))
+        corrected[place] = highest
+    return corrected
+
+
 def unpaired(above: Sequence[Sequence[float]], below: Sequence[Sequence[float]]):
     """A product of cells' geometric means over another, the cells' repeats not belonging together.
 

@@ -31,8 +31,8 @@ def throughput_table(timings: Timings) -> pd.DataFrame:
     table = table.merge(other, on=[*keys, "compare_with"], how="left")
     table["loss_when_mixed"] = table["tok_s"] / table["other_tok_s"] - 1
     cells = table["lesson_cell"] = [
-        lesson.cell(*row)
-        for row in zip(table["backend"], table["admission"], table["slots"], strict=True)
+        lesson.cell(engine, slots)
+        for engine, slots in zip(table["lesson_engine"], table["slots"], strict=True)
     ]
     workloads, others = table["workload"], table["compare_with"]
     table["lesson_tok_s"] = _floats(map(lesson.tok_s, cells, workloads))

@@ -147,10 +147,10 @@ def publishable(
     ]
     reasons += [
         f"a control that must be 1 is not: {each['name']} is {each['estimate']:.3f}, "
-        f"95 % interval {each['low']:.3f} to {each['high']:.3f} (of {len(controls)}, one in twenty "
-        "fails by chance)"
+        f"95 % interval {each['low']:.3f} to {each['high']:.3f}, p = {each['p_together']:.3f} "
+        f"after correction for {len(controls)} controls"
         for each in controls
-        if each["passed"] is False
+        if each["together"] is False
     ]
     if timings.plan["repeat"].nunique() < 2:
         reasons.append("one repeat: nothing says how far it would differ the next time")

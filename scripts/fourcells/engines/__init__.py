@@ -107,6 +107,11 @@ def problem(spec: Mapping[str, Any]) -> str | None:
     return importlib.import_module(BACKENDS[spec["backend"]]).problem(spec)
 
 
+def environment(spec: Mapping[str, Any]) -> str:
+    """The conda environment that a spec is measured in: a file of envs/, without .yaml."""
+    return f"vllm-{spec['device']}" if spec["backend"] == "vllm" else "torch"
+
+
 def missing_module(spec: Mapping[str, Any], module: str, install: str) -> str | None:
     """The message for a backend whose package is not installed."""
     if importlib.util.find_spec(module) is None:

@@ -35,13 +35,13 @@ COLUMNS = {
     "noise": "engine workload slots n mean_tok_s sd_tok_s cv spread drop lesson_drop drift_per_hour"
     " drift_low drift_high outliers",
     "controls": "name kind engine other workload slots n estimate low high expected passed"
-    " noise_floor",
+    " p p_together together noise_floor",
     "variance": "engine workload slots repeats samples between_sd within_sd total_sd"
     " repeat_s sample_s best_samples advice",
     "attribution": "engine baseline workload slots path place factor above below repeat value"
     " estimate low high n predicted",
     "step_model": "engine engines a_s c_s p_s d_s c_known p_known d_known rows_known"
-    " extra_known a_over_c steps cells lesson_a_s lesson_c_s",
+    " extra_known graph_tokens a_over_c steps cells lesson_a_s lesson_c_s",
     "prediction": "engine workload slots admission fitted steps_computed steps_measured"
     " rows_mean_computed predicted_s measured_s predicted_tok_s measured_tok_s residual"
     " decode_only_s decode_only_residual bound_longest bound_share bound_graham",

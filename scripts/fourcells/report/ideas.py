@@ -95,6 +95,8 @@ def _dose(data: Data, pair: Pair | None) -> Iterator:
         yield Figure("dose", svg, EN["dose_figure"].format(pair=pair_words(main)))
     grid = dose_tables.dose(data)
     yield _or_command(grid, EN["dose_head"], "why_no_dose", commands.make("dose"))
+    if grid is not None and grid.rows and "copies" not in set(data.dose.kind):
+        yield _or_command(None, EN["dose_more"], "why_no_more", commands.make("dose"))
 
 
 def _arrivals(data: Data, pair: Pair | None) -> Iterator:

@@ -128,8 +128,18 @@ def step_model(data: Data) -> Grid:
         )
     heads = columns("name:group", "a_ms", "c_us", "p_ms", "d_us", "a_over_c", "steps")
     heads += columns("text:fitted_on", "lesson:lesson_a", "lesson:lesson_c")
-    grid = Grid(EN["model_caption"], heads, rows, EN["model_note"], "noise models")
+    note = " ".join([EN["model_note"], *_graphs(data)])
+    grid = Grid(EN["model_caption"], heads, rows, note, "noise models")
     return drop_empty(grid, [LABELS[key] for key in ("d_us", "lesson_a", "lesson_c")])
+
+
+def _graphs(data: Data) -> list[str]:
+    """What p means in groups whose CUDA graphs hold prompts."""
+    held = data.step_model.dropna(subset=["graph_tokens"])
+    return [
+        EN["model_graphs"].format(engines=", ".join(group.engine), tokens=n.integer(tokens))
+        for tokens, group in held.groupby("graph_tokens")
+    ]
 
 
 def _fixed_part(row) -> Cell:

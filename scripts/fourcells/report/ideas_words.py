@@ -97,6 +97,8 @@ TEXTS = {
     "of rows (or tokens) only. "
     "a/c is the number of rows whose work equals the fixed part of a step: where it is far above "
     "the slots, leaving early saves nothing and refilling saves all.",
+    "model_graphs": "{engines}: CUDA graphs hold steps of up to {tokens} tokens, with prompts or "
+    "without; p is what larger steps cost more, and counts for them only.",
     "whole_step": "{value} at {rows} rows",
     "with_prompts": "{value} with {extra} tokens",
     "why_no_model": "It needs timings of a workload whose requests are all equal, with their "
@@ -140,6 +142,8 @@ TEXTS = {
     "dose_throughput": "throughput, 95 % interval",
     "why_no_dose": "It needs the same pair at several slot counts, numbers of copies or orders. "
     "This measures them:",
+    "dose_more": "More slots, copies of the workload and its order",
+    "why_no_more": "It needs the cells of the set dose. This measures them:",
     # arrivals
     "arrivals_head": "When requests keep coming",
     "arrivals_caption": "Requests that all wait at the start, and requests that keep coming",
@@ -159,7 +163,7 @@ TEXTS = {
     "and at high load:",
     # figures of few engines
     "figure_chosen": "Engines without a baseline, and slots and workloads outside the main "
-    "comparison, stand in the table only.",
+    "comparison, stand in the tables only.",
 }
 
 PATHS = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pandas as pd
+
 from fourcells.report import numbers as n
 from fourcells.report.data import Data, ratio_interval
 from fourcells.report.grid import (
@@ -25,11 +27,15 @@ from fourcells.report.wording import conclusion
 from fourcells.report.words import LABELS
 
 
-def medians(data: Data) -> list[Grid]:
-    """One table per workload: medians by output length, mean over repeats, all four metrics."""
+def medians(latency: pd.DataFrame) -> list[Grid]:
+    """One table per workload: medians by output length, mean over repeats, all four metrics.
+
+    Args:
+        latency: the table of that name, or the rows of it to show.
+    """
     metrics = ["ttft_s", "service_ttft_s", "e2e_produced_s", "e2e_returned_s"]
     made = []
-    for (workload,), frame in groups(data.latency, ["workload"]):
+    for (workload,), frame in groups(latency, ["workload"]):
         rows = []
         for (engine, slots, tokens), part in groups(frame, ["engine", "slots", "output_tokens"]):
             rows.append(

@@ -154,11 +154,12 @@ def controls(data: Data) -> Grid:
                 between(row.low, row.high, row.n, n.ratio),
                 figure(row.expected, n.ratio),
                 text(passed(row.passed, row.n)),
+                text(passed(row.together, row.n)),
                 figure(row.noise_floor, n.percent),
             ]
         )
     heads = columns("name:control", "text:kind", "n", "estimate", "interval", "expected")
-    heads += columns("text:result", "noise_floor")
+    heads += columns("text:result", "text:together", "noise_floor")
     return Grid(EN["controls_caption"], heads, rows, EN["controls_note"], "noise")
 
 

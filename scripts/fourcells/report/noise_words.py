@@ -50,7 +50,9 @@ TEXTS = {
     "ratio_axis": "ratio, log axis",
     "controls_caption": "Controls: comparisons whose true value is known",
     "controls_note": "A control passes if its interval holds the expected value; of many, one in "
-    "twenty fails by chance. Noise floor: half the width of its interval. A difference smaller "
+    "twenty fails by chance. Together: whether it passes once corrected for their number (Holm), "
+    "so that 5 % is the chance that any of them fails for nothing; only such a failure keeps the "
+    "page from being published. Noise floor: half the width of its interval. A difference smaller "
     "than the largest of the A/A pairs is called not distinguishable, whatever its interval.",
     "why_no_controls": "A control needs an engine declared under two names, "
     "an engine in waves beside a continuous one, or a workload sorted by length.",
@@ -102,6 +104,7 @@ LABELS = {
     "kind": "kind",
     "expected": "expected",
     "result": "result",
+    "together": "together",
     "noise_floor": "noise floor",
     "counted": "counted",
     "target": "interval within",

@@ -115,11 +115,11 @@ def _ratios(data: Data) -> Section:
 
 
 def _latency(data: Data) -> Section:
-    blocks: list = list(latency.medians(data))
+    chosen = figures.chosen(data, data.latency)
+    blocks: list = list(latency.medians(chosen))
     _, mixed = grids.workload_pair(data)
     workloads = list(data.latency.workload.dropna().unique())
     shown = mixed if mixed in workloads else (workloads or [None])[0]
-    chosen = figures.chosen(data, data.latency)
     svg = figures.latency(chosen, shown) if shown is not None else None
     if svg:
         caption = EN["latency_figure"].format(workload=shown)
@@ -130,6 +130,8 @@ def _latency(data: Data) -> Section:
     sooner = latency.ratios(data)
     if sooner.rows:
         blocks.append(sooner)
+    if len(chosen) < len(data.latency):
+        blocks.append(Details(EN["latency_all"], latency.medians(data.latency)))
     intervals = latency.intervals(data)
     if intervals:
         blocks.append(Details(EN["medians_head"], intervals))

@@ -129,6 +129,7 @@ EN = {
     "latency_caption": "Workload {workload}: median seconds, mean over {n} repeats",
     "latency_caption_one": "Workload {workload}: median seconds, one repeat",
     "latency_note": "The lesson reports TTFT as first token produced and E2E as returned.",
+    "latency_all": "Every engine, workload and slot count",
     "latency_figure": "Median latency by output length on workload {workload}. A point is one "
     "repeat, a line joins the means. All three panels share one scale.",
     "latency_alt": "Three panels of median seconds by output tokens on workload {workload}. "
