@@ -54,6 +54,12 @@ def timing_spec(text_or_file: str, repeat: int | None) -> dict[str, Any]:
     return spec
 
 
+def memory_limited(spec: Mapping[str, Any]) -> bool:
+    """Whether an option limits the KV cache: then memory, and not the slots alone, says who runs,
+    and a request that is sent back to make room is a finding, not a fault."""
+    return bool(spec["options"].get("kv_tokens"))
+
+
 def first_difference(planned, found, name: str = "") -> tuple[str, object, object] | None:
     """The first key, in the planned order, at which two JSON values differ.
 

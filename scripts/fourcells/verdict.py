@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from fourcells.spec import memory_limited
+
 if TYPE_CHECKING:  # the analysis judges too, and knows nothing of engines
     from fourcells.engines import Served
 
@@ -37,12 +39,13 @@ def of_machine(
     return sorted(verdicts)
 
 
-def of_work(served: Served) -> list[str]:
-    """`short_output`, `cache_hit` and `preempted`, if they happened to any request."""
+def of_work(served: Served, spec: Mapping[str, Any]) -> list[str]:
+    """`short_output`, `cache_hit` and, but where memory is limited on purpose, `preempted`, if they
+    happened to any request."""
     found = {
         "short_output": any(r.produced_tokens != r.output_tokens for r in served.requests),
         "cache_hit": any(r.cached_tokens for r in served.requests),
-        "preempted": any(r.preemptions for r in served.requests),
+        "preempted": any(r.preemptions for r in served.requests) and not memory_limited(spec),
     }
     return [name for name, happened in found.items() if happened]
 

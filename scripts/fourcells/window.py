@@ -95,7 +95,7 @@ def measure(spec: Mapping[str, Any], progress: Callable[[str], None]) -> Timing:
             "calibration": calibration,
             "witness": {"windows": witnesses},
             "verdict": verdict.whole(
-                verdict.of_machine(witnesses), *(verdict.of_work(each) for each in windows)
+                verdict.of_machine(witnesses), *(verdict.of_work(each, spec) for each in windows)
             ),
             "protocol": spec["protocol"],
         },

@@ -86,6 +86,17 @@ def test_rows_tell_of_preemption_and_cache_hits(plan):
     assert verdicts(plan) == {one["path"]: ["preempted"], two["path"]: ["cache_hit"]}
 
 
+def test_preemption_where_memory_is_limited_on_purpose_is_no_verdict(plan):
+    entry = find(plan, "vllm", "B")
+    entry["spec"]["options"]["kv_tokens"] = 4096
+    for key in ("path", "steps"):
+        synthetic.rewrite(
+            entry[key], metadata=lambda meta: meta["spec"]["options"].update(kv_tokens=4096)
+        )
+    synthetic.rewrite(entry["path"], rows=lambda rows: [r | {"preemptions": 1} for r in rows])
+    assert verdicts(plan) == {}
+
+
 def test_nulls_are_no_preemption(plan):
     entry = find(plan, "vllm", "B")
     nulls = {"preemptions": None, "cached_tokens": None}

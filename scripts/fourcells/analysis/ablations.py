@@ -82,6 +82,9 @@ def _pairs(engines: Mapping[str, Engine]) -> Iterator[tuple[Engine, Engine, list
     """(engine, reference, options); of engines that are alike in everything one stands for all."""
     alike: dict[tuple, list[Engine]] = {}
     for engine in engines.values():
+        # what limited memory does has a table of its own, `reservations`
+        if engine.options.get("kv_tokens"):
+            continue
         alike.setdefault((engine.group, engine.admission), []).append(engine)
     chosen = [representative(twins) for twins in alike.values()]
     for place, one in enumerate(chosen):

@@ -8,8 +8,9 @@ import pandas as pd
 
 from fourcells.analysis import lesson
 from fourcells.analysis.load import KEYS, Timings
-from fourcells.analysis.schedules import block, memory_limited, simulation
+from fourcells.analysis.schedules import block, simulation
 from fourcells.schedule import ADMISSIONS
+from fourcells.spec import memory_limited
 
 CELL = ["engine", "workload", "slots"]
 COLUMNS = [

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from fourcells.analysis.load import Timings
-from fourcells.analysis.schedules import block, memory_limited, simulation
+from fourcells.analysis.schedules import block, simulation
 from fourcells.schedule import ADMISSIONS
 from fourcells.simulator import Step
+from fourcells.spec import memory_limited
 
 MEASURED, SIMULATED = "measured", "simulated"
 CELL = ["engine", "workload", "slots"]

@@ -10,11 +10,12 @@ import pandas as pd
 
 from fourcells.analysis.load import Timings
 from fourcells.analysis.pairs import Cell
-from fourcells.analysis.schedules import block, memory_limited, simulation
+from fourcells.analysis.schedules import block, simulation
 from fourcells.analysis.step_model import StepModel, graph_tokens, models, uniform_timings
 from fourcells.analysis.timings import windows
 from fourcells.schedule import ADMISSIONS
 from fourcells.simulator import bounds
+from fourcells.spec import memory_limited
 from fourcells.workload import lengths
 
 COLUMNS = [

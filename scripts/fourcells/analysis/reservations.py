@@ -15,9 +15,10 @@ from fourcells.analysis.kv_arithmetic import RESERVATIONS, least_tokens, running
 from fourcells.analysis.kv_simulator import serve
 from fourcells.analysis.load import KEYS, Timings
 from fourcells.analysis.pairs import by_cell
-from fourcells.analysis.schedules import block, memory_limited
+from fourcells.analysis.schedules import block
 from fourcells.analysis.stats import geometric_mean, t_interval
 from fourcells.analysis.step_model import durations
+from fourcells.spec import memory_limited
 from fourcells.workload import lengths
 
 ONE_BLOCK = "one block"

@@ -14,12 +14,6 @@ def block(spec: Mapping) -> bool:
     return spec["requests"].get("arrival") is None
 
 
-def memory_limited(spec: Mapping) -> bool:
-    """Whether an option limits the KV cache: then memory, and not the slots alone, says who runs;
-    see `reservations`."""
-    return bool(spec["options"].get("kv_tokens"))
-
-
 def simulation(
     meta: Mapping, admission: str, seconds: Callable[[int, int], float] | None = None
 ) -> Simulation:

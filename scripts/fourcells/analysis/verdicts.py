@@ -10,8 +10,10 @@ from datetime import UTC, datetime, timedelta
 import pandas as pd
 
 from fourcells.analysis.load import Timings
+from fourcells.spec import memory_limited
 from fourcells.verdict import of_machine, whole
 
+PREEMPTED = "preempted"
 STALE, MIXED = "stale_spec", "mixed_session"
 OF_MACHINE = ("contended", "throttled")
 _NEVER = datetime.max.replace(tzinfo=UTC)
@@ -25,6 +27,9 @@ def judge(timings: Timings, thresholds: Mapping[str, float] | None = None) -> li
     """
     mixed = mixed_sessions(timings)
     rows = of_rows(timings.requests, len(timings.metadata))
+    for timing, meta in enumerate(timings.metadata):
+        if memory_limited(meta["spec"]) and PREEMPTED in rows[timing]:
+            rows[timing].remove(PREEMPTED)
     return [
         whole(
             of_witness(meta, thresholds),
@@ -61,7 +66,7 @@ def of_rows(requests: pd.DataFrame, count: int) -> list[list[str]]:
         {
             "short_output": requests["produced_tokens"].ne(requests["output_tokens"]),
             "cache_hit": requests["cached_tokens"].gt(0),
-            "preempted": requests["preemptions"].gt(0),
+            PREEMPTED: requests["preemptions"].gt(0),
         }
     )
     happened = happened.fillna(False).astype(bool).groupby(requests["timing"]).any()
