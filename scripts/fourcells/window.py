@@ -15,6 +15,9 @@ from fourcells.model import load_record
 from fourcells.witness import Watch
 from fourcells.workload import Request, make_requests, prompt_hash
 
+# Requests of a warm-up: a stream of copies shows nothing new after these.
+MOST_WARM_UP = 64
+
 
 @dataclass
 class Timing:
@@ -106,10 +109,11 @@ def measure(spec: Mapping[str, Any], progress: Callable[[str], None]) -> Timing:
 def warm_up(spec: Mapping[str, Any], vocabulary: int) -> list[Request]:
     """Requests in the workload's own shapes, with other prompts and nobody to wait for.
 
-    The last ones, enough to fill every slot twice: all slots are taken, freed and taken again, and
-    a sorted workload has its longest requests at its end.
+    The last ones, enough to fill every slot twice, or `MOST_WARM_UP`: slots are taken, freed and
+    taken again, and a sorted workload has its longest requests at its end.
     """
-    requests = make_requests(spec, vocabulary, "warm-up")[-2 * spec["slots"] :]
+    count = min(2 * spec["slots"], MOST_WARM_UP)
+    requests = make_requests(spec, vocabulary, "warm-up")[-count:]
     return [replace(request, arrival_s=0.0) for request in requests]
 
 

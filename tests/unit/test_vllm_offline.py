@@ -332,5 +332,3 @@ def test_requests_are_sent_on_their_schedule(checkpoint, tiny_model, engine_proc
     for record in served.requests:
         assert record.late_s >= 0
         assert record.arrival_s + record.late_s <= record.admitted_s
-    # the last one came long after the first was done: nobody waited for the engine to send
-    assert served.requests[0].returned_s < requests[-1].arrival_s
