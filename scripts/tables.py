@@ -23,7 +23,7 @@ from fourcells.analysis.dose import dose_table
 from fourcells.analysis.idle import idle_table
 from fourcells.analysis.kv import kv_table
 from fourcells.analysis.latency import latency_table
-from fourcells.analysis.load import Timings, load
+from fourcells.analysis.load import MAIN, Timings, load
 from fourcells.analysis.noise import noise_table
 from fourcells.analysis.occupancy import occupancy_table
 from fourcells.analysis.pairs import all_ratios
@@ -85,9 +85,9 @@ def make_tables(
         "reservation_timeline": reservation_timeline_table(counted),
         "attempts": attempts_table(plan, timings, verdicts, thresholds),
     }
-    blocks: dict[int, list[str]] = {}
+    blocks: dict[tuple[str, int], list[str]] = {}
     for entry in plan:
-        blocks.setdefault(entry["repeat"], []).append(entry["path"])
+        blocks.setdefault((entry.get("set", MAIN), entry["repeat"]), []).append(entry["path"])
     found = trust(timings, verdicts, blocks, tables["attempts"])
     return tables, summarise(timings, verdicts, tables, found, ratios)
 

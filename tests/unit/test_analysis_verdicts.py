@@ -137,6 +137,20 @@ def test_repeats_of_different_sessions_are_fine(plan):
     assert summary["trust"]["mixed_sessions"] == []
 
 
+def test_a_set_that_is_measured_later_is_of_one_session_too(plan):
+    later = [entry for entry in plan if entry["workload"] == "B"]
+    for entry in later:
+        entry["set"] = "dose"
+        synthetic.remeasure(entry)
+    assert verdicts(plan) == {}
+    synthetic.remeasure(later[0], run="third")
+    assert verdicts(plan) == {later[0]["path"]: ["mixed_session"]}
+    (mixed,) = analyse(plan)[1]["trust"]["mixed_sessions"]
+    assert (mixed["set"], mixed["repeat"]) == ("dose", later[0]["repeat"])
+    again = [entry["path"] for entry in later if entry["repeat"] == later[0]["repeat"]]
+    assert mixed["again"].split()[-len(again) - 1 :] == ["--forcerun", *again]
+
+
 def test_of_equally_many_the_session_that_started_first_is_the_repeats(tmp_path):
     cells = [("static", "B", 16), ("vllm", "B", 16)]
     plan = synthetic.write_timings(tmp_path, repeats=1, cells=cells)

@@ -26,6 +26,8 @@ from fourcells.schema import ADDED, METADATA_KEY, STEPS, TIMING
 
 METADATA = ("spec", "applied", "provenance", "verdict")
 KEYS = ["engine", "workload", "slots", "repeat"]
+# The set whose cells are always measured; a plan that names no set is of it.
+MAIN = "main"
 PLAN_COLUMNS = [*KEYS, "backend", "admission", "baseline", "compare_with", "path"]
 # Counts without gaps stay plain integers; `wave` is null under continuous admission, and an
 # engine may not count the others.
@@ -37,7 +39,7 @@ class Timings:
     """All timings that were found.
 
     Attributes:
-        plan: one row per timing that was read, columns `PLAN_COLUMNS` and `lesson_engine` (the
+        plan: one row per timing that was read, columns `PLAN_COLUMNS`, `set`, `lesson_engine` (the
             lesson's engine that this one stands beside, null for most), in `table_order`; its
             index 0, 1, ... is the column `timing` of the other frames.
         requests: one row per request, `timing` and the columns of `TIMING`.
@@ -132,6 +134,7 @@ def load(plan: Sequence[Mapping]) -> Timings:
     # An engine that is not told how to admit says in `applied` what it does as shipped.
     applied = pd.Series([meta["applied"].get("admission") for meta in metadata], dtype="str")
     columns["admission"] = columns["admission"].astype("str").fillna(applied)
+    columns["set"] = [entry.get("set", MAIN) for entry in entries]
     # Beside the lesson's engines stand those that are compared, and no variant of them.
     paired = paired_groups(plan)
     columns["lesson_engine"] = [

@@ -32,9 +32,9 @@ CALIBRATION = [
 ]  # fmt: skip
 _RATES = {"python_mloops": "python_mloops_s", "matmul_gflops": "matmul_gflops"}
 COLUMNS = [
-    "engine", "backend", "workload", "slots", "repeat", "sample", "started", "session", "host",
-    "verdict", "window_s", "tokens", "tok_s", "steps", "rows", "useful_rows", "load_s", "warmup_s",
-    "git_commit", "dirty", "version", "attempt", "reason", "stale_key",
+    "set", "engine", "backend", "workload", "slots", "repeat", "sample", "started", "session",
+    "host", "verdict", "window_s", "tokens", "tok_s", "steps", "rows", "useful_rows", "load_s",
+    "warmup_s", "git_commit", "dirty", "version", "attempt", "reason", "stale_key",
     *WITNESS, *GPU, "throttled", "foreign_gpu_processes", *CALIBRATION,
 ]  # fmt: skip
 _COUNTS = ["involuntary_switches", "run_queue_max", "quota_stops", "swapped_bytes"]

@@ -12,33 +12,33 @@ from fourcells.analysis import commands
 from fourcells.analysis.attempts import one_way, without_reason
 from fourcells.analysis.load import Timings
 from fourcells.analysis.timings import version
-from fourcells.analysis.verdicts import MIXED, started, usual, witnesses
+from fourcells.analysis.verdicts import MIXED, blocks, started, usual, witnesses
 from fourcells.verdict import CLEAN
 
 
 def trust(
     timings: Timings,
     verdicts: Sequence[Sequence[str]],
-    planned: Mapping[int, Sequence[str]],
+    planned: Mapping[tuple[str, int], Sequence[str]],
     attempts: pd.DataFrame,
 ) -> dict:
     """Everything that is wrong with the timings together, with the commands that help.
 
     Args:
         verdicts: as `verdicts.judge` gives them.
-        planned: repeat -> the paths of all its planned timings.
+        planned: (set, repeat) -> the paths of all its planned timings.
         attempts: as `attempts_table` gives it.
 
     Returns:
-        `stale` and `elsewhere` (timing, what, again), `mixed_sessions` (repeat, timings, again:
-        the command for the whole repeat), `missing_sources` (source, reason, timings: how many),
-        `one_way` and `without_reason` as in `attempts`.
+        `stale` and `elsewhere` (timing, what, again), `mixed_sessions` (set, repeat, timings,
+        again: the command for the whole of them), `missing_sources` (source, reason, timings: how
+        many), `one_way` and `without_reason` as in `attempts`.
     """
     paths = timings.plan["path"]
-    mixed: dict[int, list[str]] = {}
-    for timing, repeat in timings.plan["repeat"].items():
+    mixed: dict[tuple[str, int], list[str]] = {}
+    for timing, block in enumerate(blocks(timings)):
         if MIXED in verdicts[timing]:
-            mixed.setdefault(repeat, []).append(paths[timing])
+            mixed.setdefault(block, []).append(paths[timing])
     return {
         "stale": [
             _named(paths[timing], f"its spec differs at {key}")
@@ -47,11 +47,12 @@ def trust(
         ],
         "mixed_sessions": [
             {
-                "repeat": repeat,
-                "timings": mixed[repeat],
-                "again": commands.again(*planned.get(repeat, mixed[repeat])),
+                "set": block[0],
+                "repeat": block[1],
+                "timings": mixed[block],
+                "again": commands.again(*planned.get(block, mixed[block])),
             }
-            for repeat in sorted(mixed)
+            for block in sorted(mixed)
         ],
         "elsewhere": elsewhere(timings.counted()),
         "missing_sources": missing_sources(timings.metadata),

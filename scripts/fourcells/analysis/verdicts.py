@@ -78,25 +78,30 @@ def of_rows(requests: pd.DataFrame, count: int) -> list[list[str]]:
 
 
 def mixed_sessions(timings: Timings) -> set[int]:
-    """Timings of another session than most of their repeat. A stale timing enters no comparison:
+    """Timings of another session than most of their block. A stale timing enters no comparison:
     it is none of them and has no say."""
     usual = usual_sessions(timings)
     return {
         timing
-        for timing, repeat in timings.plan["repeat"].items()
-        if not timings.stale[timing] and session(timings.metadata[timing]) != usual[repeat]
+        for timing, block in enumerate(blocks(timings))
+        if not timings.stale[timing] and session(timings.metadata[timing]) != usual[block]
     }
 
 
-def usual_sessions(timings: Timings) -> dict[int, str | None]:
-    """Repeat -> the session that most of its timings share."""
-    blocks: dict[int, list[Mapping]] = {}
-    for timing, repeat in timings.plan["repeat"].items():
+def blocks(timings: Timings) -> list[tuple[str, int]]:
+    """(set, repeat) of each timing: what is measured together, since a set may come later."""
+    return list(zip(timings.plan["set"], timings.plan["repeat"], strict=True))
+
+
+def usual_sessions(timings: Timings) -> dict[tuple[str, int], str | None]:
+    """Block -> the session that most of its timings share."""
+    members: dict[tuple[str, int], list[Mapping]] = {}
+    for timing, block in enumerate(blocks(timings)):
         if not timings.stale[timing]:
-            blocks.setdefault(repeat, []).append(timings.metadata[timing])
+            members.setdefault(block, []).append(timings.metadata[timing])
     return {
-        repeat: usual([session(meta) for meta in block], [started(meta) for meta in block])
-        for repeat, block in blocks.items()
+        block: usual([session(meta) for meta in metadata], [started(meta) for meta in metadata])
+        for block, metadata in members.items()
     }
 
 

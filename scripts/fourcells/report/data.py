@@ -12,9 +12,9 @@ import pandas as pd
 from fourcells.report.numbers import is_missing
 
 COLUMNS = {
-    "timings": "engine backend workload slots repeat sample started session host verdict window_s"
-    " tokens tok_s steps rows useful_rows load_s warmup_s git_commit dirty version attempt reason"
-    " stale_key foreign_cpu_s foreign_cpu_share steal_s steal_share pressure_s"
+    "timings": "set engine backend workload slots repeat sample started session host verdict"
+    " window_s tokens tok_s steps rows useful_rows load_s warmup_s git_commit dirty version attempt"
+    " reason stale_key foreign_cpu_s foreign_cpu_share steal_s steal_share pressure_s"
     " involuntary_switches run_queue_max quota_stops swapped_bytes witness_cost_s"
     " sm_clock_mhz_min sm_clock_mhz_max temperature_c_max power_w_max throttled"
     " foreign_gpu_processes python_mloops_before python_mloops_after matmul_gflops_before"

@@ -31,8 +31,10 @@ def crossing(data: Data) -> list:
     frame = data.timings.drop_duplicates(KEYS)
     frame = frame.assign(mixed=["mixed_session" in verdicts(v) for v in frame.verdict])
     rows = []
-    for repeat in (each["repeat"] for each in mixed):
+    for each in mixed:
+        repeat = each["repeat"]
         block = frame[(frame.repeat == repeat) & frame.stale_key.isna()]
+        block = block[block["set"].isna() | block["set"].eq(each.get("set"))]
         rest = block[~block.mixed]
         rows += [
             [text(name(row)), *_when(row.started), *_calibrations(block.loc[[row.Index]])]
