@@ -23,7 +23,7 @@ from fourcells.analysis.dose import dose_table
 from fourcells.analysis.idle import idle_table
 from fourcells.analysis.kv import kv_table
 from fourcells.analysis.latency import latency_table
-from fourcells.analysis.load import MAIN, Timings, load
+from fourcells.analysis.load import Timings, load
 from fourcells.analysis.noise import noise_table
 from fourcells.analysis.occupancy import occupancy_table
 from fourcells.analysis.pairs import all_ratios
@@ -41,6 +41,7 @@ from fourcells.analysis.trust import trust
 from fourcells.analysis.variance import variance_table
 from fourcells.analysis.verdicts import judge
 from fourcells.files import write_whole
+from fourcells.spec import MAIN
 from fourcells.verdict import THRESHOLDS
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from fourcells.spec import MAIN
+
 # Raised when the meaning of a measurement changes: every timing made under another number is
 # measured again. Edits of the code alone measure nothing again.
 PROTOCOL = 2
@@ -20,9 +22,6 @@ PROTOCOL = 2
 TOKEN_OPTIONS = ("kv_tokens", "reserve_tokens")
 # The block size that holds a whole request of the greatest length.
 WHOLE = "whole"
-
-# The set that is always measured; the others are measured once somebody asks for them.
-MAIN = "main"
 
 
 @dataclass(frozen=True)

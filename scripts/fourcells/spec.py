@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+# The set of cells that is always measured; the others are measured once somebody asks for them.
+MAIN = "main"
 REQUIRED = [
     *("engine", "backend", "options", "workload", "requests", "slots", "scale", "device", "dtype"),
     *("max_model_len", "model", "seed", "samples", "threads", "protocol"),

@@ -13,7 +13,7 @@ import pandas as pd
 
 from fourcells.analysis.groups import Engine, engines_of, representative
 from fourcells.analysis.load import Timings
-from fourcells.analysis.pairs import by_cell
+from fourcells.analysis.pairs import by_cell, paired
 from fourcells.analysis.stats import geometric_mean, t_interval
 
 COLUMNS = [
@@ -50,11 +50,8 @@ def ablations_table(timings: Timings, throughput: pd.DataFrame) -> pd.DataFrame:
         for name, workload, slots in cells:
             if name != engine.name:
                 continue
-            ours, theirs = (
-                cells[name, workload, slots],
-                cells.get((reference.name, workload, slots)),
-            )
-            values = [ours[r] / theirs[r] for r in sorted(ours.keys() & (theirs or {}).keys())]
+            theirs = cells.get((reference.name, workload, slots), {})
+            values = list(paired(cells[name, workload, slots], theirs).values())
             if not values:
                 continue
             low, high = t_interval(values)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from fourcells.analysis.groups import engines_of
 from fourcells.analysis.load import Timings
-from fourcells.analysis.pairs import Cell, Series, by_cell
+from fourcells.analysis.pairs import Cell, Series, by_cell, paired
 from fourcells.analysis.schedules import block, simulation
 from fourcells.analysis.stats import CONFIDENCE, geometric_mean, holds, holm, p_value, t_interval
 from fourcells.schedule import ADMISSIONS
@@ -47,7 +47,7 @@ def controls_table(timings: Timings, throughput: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for kind, engine, other, workload, slots in _pairs(timings, cells):
         ours, theirs = cells[engine, workload, slots], cells[other, workload, slots]
-        values = [ours[r] / theirs[r] for r in sorted(ours.keys() & theirs.keys())]
+        values = list(paired(ours, theirs).values())
         if not values:
             continue
         low, high = t_interval(values)

@@ -16,7 +16,7 @@ import pandas as pd
 
 from fourcells.analysis.groups import Engine, engines_of, representative
 from fourcells.analysis.load import Timings
-from fourcells.analysis.pairs import Cell, Series, by_cell
+from fourcells.analysis.pairs import Cell, Series, by_cell, paired
 from fourcells.analysis.schedules import block, simulation
 from fourcells.analysis.stats import geometric_mean, t_interval
 
@@ -148,7 +148,7 @@ def _ratios(ours: Cell, theirs: Cell, steps: Mapping, metadata: Mapping) -> dict
 
 def _response(ours: Series, theirs: Series) -> dict:
     """The pooled ratio of throughputs; nothing without a repeat that has both."""
-    values = [ours[r] / theirs[r] for r in sorted(ours.keys() & theirs.keys())]
+    values = list(paired(ours, theirs).values())
     if not values:
         return {}
     low, high = t_interval(values)

@@ -23,11 +23,10 @@ from fourcells.analysis.check import (
 )
 from fourcells.analysis.machines import paired_groups, planned_group
 from fourcells.schema import ADDED, METADATA_KEY, STEPS, TIMING
+from fourcells.spec import MAIN
 
 METADATA = ("spec", "applied", "provenance", "verdict")
 KEYS = ["engine", "workload", "slots", "repeat"]
-# The set whose cells are always measured; a plan that names no set is of it.
-MAIN = "main"
 PLAN_COLUMNS = [*KEYS, "backend", "admission", "baseline", "compare_with", "path"]
 # Counts without gaps stay plain integers; `wave` is null under continuous admission, and an
 # engine may not count the others.

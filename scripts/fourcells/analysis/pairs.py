@@ -61,6 +61,11 @@ class Ratio:
         return self.name, self.engine, self.baseline, self.slots
 
 
+def paired(above: Series, below: Series) -> Series:
+    """above / below in every repeat that both have, repeats in ascending order."""
+    return {repeat: above[repeat] / below[repeat] for repeat in sorted(above.keys() & below.keys())}
+
+
 def by_cell(throughput: pd.DataFrame) -> dict[Cell, Series]:
     """Tokens per second of every cell and repeat."""
     cells: dict[Cell, Series] = {}

@@ -14,7 +14,7 @@ import pandas as pd
 from fourcells.analysis.kv_arithmetic import RESERVATIONS, least_tokens, running_tokens
 from fourcells.analysis.kv_simulator import serve
 from fourcells.analysis.load import KEYS, Timings
-from fourcells.analysis.pairs import by_cell
+from fourcells.analysis.pairs import by_cell, paired
 from fourcells.analysis.schedules import block
 from fourcells.analysis.stats import geometric_mean, t_interval
 from fourcells.analysis.step_model import durations
@@ -75,7 +75,7 @@ def reservations_table(timings: Timings, throughput: pd.DataFrame) -> pd.DataFra
         own = rates[engine, workload, slots]
         reference = references.get((workload, slots, limit["usable_tokens"]))
         of_max = rates.get((reference, workload, slots), {})
-        ratios = {r: own[r] / of_max[r] for r in sorted(own.keys() & of_max.keys())}
+        ratios = paired(own, of_max)
         requests = timings.requests[timings.requests["timing"] == timing]
         rows.append(
             {
