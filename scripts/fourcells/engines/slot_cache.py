@@ -12,6 +12,8 @@ from typing import Any
 
 ATTENTION = "four_cells_slots"
 
+MASK_MULTIPLE = 8
+
 
 class SlotCache:
     """KV regions: `keys[layer]` and `values[layer]` have the shape [slots, kv_heads,
@@ -43,8 +45,14 @@ class SlotCache:
                 included.
             even: whether every row is `longest` tokens long; then no mask is needed.
         """
+        if even:
+            return Decode(self, positions, longest, mask=None)
+        # CUDA's fast kernels want the mask's width a multiple of 8, and numbers, not truth values;
+        # made here, once per step, and not in every layer
+        longest = min(-(-longest // MASK_MULTIPLE) * MASK_MULTIPLE, self.keys[0].shape[2])
         # [rows, 1, 1, longest]: a row sees its own tokens alone
-        mask = None if even else (self.count[:longest] <= positions[:, None])[:, None, None]
+        hidden = (self.count[:longest] > positions[:, None])[:, None, None]
+        mask = self.keys[0].new_zeros(hidden.shape).masked_fill(hidden, float("-inf"))
         return Decode(self, positions, longest, mask)
 
     def move(self, source: int, target: int) -> None:
@@ -91,9 +99,9 @@ class Decode:
             keys[:rows, :, self.longest - 1] = key[:, :, 0]
             values[:rows, :, self.longest - 1] = value[:, :, 0]
         else:
-            at = self.cache.count[:rows], slice(None), self.positions
-            keys[at] = key[:, :, 0]
-            values[at] = value[:, :, 0]
+            at = self.positions[:, None, None, None].expand_as(key)
+            keys[:rows].scatter_(2, at, key)
+            values[:rows].scatter_(2, at, value)
         # The heads that share a key stand as its queries, [rows, kv_heads, sharing, head_dim]:
         # under a mask, CUDA's fast kernels know no sharing and would copy the keys per head.
         out = scaled_dot_product_attention(
