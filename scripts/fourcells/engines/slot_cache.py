@@ -99,9 +99,10 @@ class Decode:
             keys[:rows, :, self.longest - 1] = key[:, :, 0]
             values[:rows, :, self.longest - 1] = value[:, :, 0]
         else:
-            at = self.positions[:, None, None, None].expand_as(key)
-            keys[:rows].scatter_(2, at, key)
-            values[:rows].scatter_(2, at, value)
+            # not scatter_: torch.compile would copy the regions around it
+            at = self.cache.count[:rows], slice(None), self.positions
+            keys[at] = key[:, :, 0]
+            values[at] = value[:, :, 0]
         # The heads that share a key stand as its queries, [rows, kv_heads, sharing, head_dim]:
         # under a mask, CUDA's fast kernels know no sharing and would copy the keys per head.
         out = scaled_dot_product_attention(
