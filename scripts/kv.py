@@ -18,15 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fourcells.analysis.kv_arithmetic import (
-    DTYPE_BYTES,
-    RESERVATIONS,
-    bytes_per_token,
-    per_token_formula,
-    running_tokens,
-    used_share,
-)
+from fourcells.analysis.kv_arithmetic import per_token_formula, running_tokens, used_share
+from fourcells.model import DTYPE_BYTES, bytes_per_token
 from fourcells.report import numbers as n
+from fourcells.schedule import RESERVATIONS
 
 GIB = 2**30
 DTYPE = "bfloat16"

@@ -17,7 +17,7 @@ from typing import Any
 
 from fourcells.files import write_whole
 
-DTYPE_BYTES = {"float32": 4, "bfloat16": 2}
+DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,12 @@ class Checkpoint:
 
     def kv_bytes_per_token(self, dtype: str) -> int:
         """Keys and values of one token in all layers."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * DTYPE_BYTES[dtype]
+        return bytes_per_token(self.layers, self.kv_heads, self.head_dim, DTYPE_BYTES[dtype])
+
+
+def bytes_per_token(layers: int, kv_heads: int, head_dim: int, dtype_bytes: int) -> int:
+    """Keys and values of one token in all layers."""
+    return 2 * layers * kv_heads * head_dim * dtype_bytes
 
 
 def make_checkpoint(model: Mapping[str, Any], record: Path) -> Checkpoint:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fourcells import provenance, verdict
 from fourcells.calibration import calibrate
-from fourcells.engines import Served, open_engine
+from fourcells.engines import EngineError, Served, open_engine
 from fourcells.model import load_record
 from fourcells.witness import Watch
 from fourcells.workload import Request, make_requests, prompt_hash
@@ -49,10 +49,16 @@ def measure(spec: Mapping[str, Any], progress: Callable[[str], None]) -> Timing:
         progress: told in a few words what is being done.
 
     Raises:
-        EngineError: the engine cannot be opened as asked.
+        EngineError: the engine cannot be opened as asked, or the model has no such positions.
         FileNotFoundError: the checkpoint is not there.
     """
     checkpoint = load_record(spec["model"])
+    if spec["max_model_len"] > checkpoint.max_position:
+        raise EngineError(
+            f"scales.{spec['scale']}.max_model_len: {spec['max_model_len']} is more than the "
+            f"{checkpoint.max_position} positions of the model (max_position_embeddings in "
+            f"{checkpoint.folder}/config.json)"
+        )
     origin = provenance.describe(spec, checkpoint)
 
     progress("loading")

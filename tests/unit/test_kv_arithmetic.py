@@ -5,15 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourcells.analysis import lesson
-from fourcells.analysis.kv_arithmetic import (
-    RESERVATIONS,
-    bytes_per_token,
-    least_tokens,
-    running_tokens,
-    used_share,
-    whole_blocks,
-)
-from fourcells.engines.reservation import target
+from fourcells.analysis.kv_arithmetic import running_tokens, used_share, whole_blocks
+from fourcells.model import bytes_per_token
+from fourcells.schedule import RESERVATIONS, least_tokens
 
 CAPACITY = 219_328
 B = [(128, n) for n in (32, 64, 128, 512)]
@@ -32,12 +26,6 @@ def test_what_a_request_takes_on_admission():
     assert least_tokens("pow2", 300, 300, 1000) == 1000
     with pytest.raises(KeyError):
         least_tokens("half", 1, 1, 2)
-
-
-@given(st.integers(1, 1024), st.integers(1, 1024), st.sampled_from(RESERVATIONS))
-def test_the_engine_reserves_by_the_same_rule(prompt, output, name):
-    most = 2048
-    assert least_tokens(name, prompt, output, most) == target(name, prompt, output, most)
 
 
 def test_running_requests_of_one_length_by_hand():

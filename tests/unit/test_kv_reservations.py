@@ -8,12 +8,12 @@ import pytest
 import synthetic
 import tables
 
-from fourcells.analysis.kv_arithmetic import least_tokens
 from fourcells.analysis.kv_simulator import serve
 from fourcells.analysis.load import Timings, load
 from fourcells.analysis.reservation_timeline import POINTS, reservation_timeline_table
 from fourcells.analysis.reservation_waits import reservation_waits_table
 from fourcells.analysis.reservations import ONE_BLOCK, reservations_table
+from fourcells.schedule import least_tokens
 
 USABLE, LONGEST, SLOTS, PROMPT = 1024, 128, 64, 8
 OUTPUTS = [2, 4, 8, 32]

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourcells.analysis.kv_arithmetic import least_tokens
 from fourcells.analysis.kv_simulator import serve
+from fourcells.schedule import least_tokens
 from fourcells.simulator import simulate
 
 P = [(128, 64)] * 64

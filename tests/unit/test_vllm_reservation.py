@@ -14,6 +14,7 @@ from test_vllm_offline import served_by_vllm
 
 from fourcells import verdict
 from fourcells.engines import reservation, vllm_load
+from fourcells.schedule import least_tokens
 from fourcells.simulator import simulate
 from fourcells.window import other_work
 
@@ -33,15 +34,15 @@ sizes = st.integers(1, 4096)
     [(128, 32, 160, 256), (128, 64, 192, 256), (128, 128, 256, 256), (128, 512, 640, 1024)],
 )
 def test_targets_of_the_lessons_requests(prompt, output, exact, pow2):
-    assert reservation.target("on_demand", prompt, output, 2048) == 0
-    assert reservation.target("exact", prompt, output, 2048) == exact
-    assert reservation.target("pow2", prompt, output, 2048) == pow2
-    assert reservation.target("max", prompt, output, 2048) == 2048
+    assert least_tokens("on_demand", prompt, output, 2048) == 0
+    assert least_tokens("exact", prompt, output, 2048) == exact
+    assert least_tokens("pow2", prompt, output, 2048) == pow2
+    assert least_tokens("max", prompt, output, 2048) == 2048
 
 
 @given(prompt=sizes, output=sizes)
 def test_pow2_is_the_next_power_of_two(prompt, output):
-    found = reservation.target("pow2", prompt, output, 2048)
+    found = least_tokens("pow2", prompt, output, 2048)
     assert found.bit_count() == 1
     assert found // 2 < prompt + output <= found
 
@@ -70,7 +71,7 @@ def test_blocks_are_asked_for_up_to_the_target(rule, prompt, output, computed, c
     allocate = reservation.reserving(allocate_slots, rule, 4096)
     held = allocate(request, new, cached, num_lookahead_tokens=ahead, reserved_blocks=3)
     # whatever is computed already, and never less than vLLM itself asks for
-    target = reservation.target(rule, prompt, output, 4096)
+    target = least_tokens(rule, prompt, output, 4096)
     assert held == max(target, computed + cached + new + ahead)
     assert asked["ahead"] >= ahead
     assert asked["reserved_blocks"] == 3

@@ -303,6 +303,13 @@ def test_missing_checkpoint_is_found_before_the_engine_is_loaded(spec, monkeypat
         window.measure(spec, print)
 
 
+def test_more_positions_than_the_model_has_are_refused_before_loading(spec, monkeypatch):
+    monkeypatch.setattr(window, "open_engine", lambda *_: pytest.fail("opened"))
+    spec["max_model_len"] = 1 << 30
+    with pytest.raises(EngineError, match=r"max_model_len: 1073741824 is more than the \d+ posi"):
+        window.measure(spec, print)
+
+
 # --- requested against applied
 
 

@@ -11,16 +11,11 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from fourcells.analysis import lesson
-from fourcells.analysis.kv_arithmetic import (
-    DTYPE_BYTES,
-    RESERVATIONS,
-    bytes_per_token,
-    per_token_formula,
-    running_tokens,
-    used_share,
-)
+from fourcells.analysis.kv_arithmetic import per_token_formula, running_tokens, used_share
 from fourcells.analysis.lesson import GIB
 from fourcells.analysis.load import Timings
+from fourcells.model import DTYPE_BYTES, bytes_per_token
+from fourcells.schedule import RESERVATIONS
 from fourcells.workload import lengths
 
 COLUMNS = ["source", "quantity", "value", "unit", "formula"]

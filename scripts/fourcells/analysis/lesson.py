@@ -8,12 +8,9 @@ from pathlib import Path
 
 import yaml
 
-from fourcells.analysis.kv_arithmetic import (
-    RESERVATIONS,
-    bytes_per_token,
-    running_tokens,
-    used_share,
-)
+from fourcells.analysis.kv_arithmetic import running_tokens, used_share
+from fourcells.model import bytes_per_token
+from fourcells.schedule import RESERVATIONS
 from fourcells.simulator import simulate
 
 GIB = 2**30

@@ -11,13 +11,14 @@ from functools import cache
 
 import pandas as pd
 
-from fourcells.analysis.kv_arithmetic import RESERVATIONS, least_tokens, running_tokens
+from fourcells.analysis.kv_arithmetic import running_tokens
 from fourcells.analysis.kv_simulator import serve
 from fourcells.analysis.load import KEYS, Timings
 from fourcells.analysis.pairs import by_cell, paired
 from fourcells.analysis.schedules import block
 from fourcells.analysis.stats import geometric_mean, t_interval
 from fourcells.analysis.step_model import durations
+from fourcells.schedule import RESERVATIONS, least_tokens
 from fourcells.spec import memory_limited
 from fourcells.workload import lengths
 

@@ -1,12 +1,8 @@
 """KV memory of a vllm engine: how much there is, and how much of it a request takes at once.
 
-Reservations, from what paging does to what a contiguous cache must do:
-    on_demand  a block when the tokens before have filled the last one: vLLM as shipped
-    exact      at admission, room for the prompt and all tokens the request will produce
-    pow2       that sum rounded up to a power of two (the PagedAttention paper rounds the output
-               alone, so its figures are of another rule)
-    max        at admission, room for `reserve_tokens`, the greatest length if that is not given
-Only the number of blocks that is asked for differs; kernels, block size and all else stay.
+The reservations are those of `schedule.RESERVATIONS`; `max` reserves `reserve_tokens`, or the
+greatest length if that is not given. Only the number of blocks that is asked for differs; kernels,
+block size and all else stay.
 """
 
 from __future__ import annotations
@@ -14,23 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fourcells.schedule import padded_lengths
+from fourcells.schedule import least_tokens, padded_lengths
 from fourcells.workload import lengths
 
 ON_DEMAND = "on_demand"
-
-
-def target(reservation: str, prompt: int, output: int, most: int) -> int:
-    """Tokens for which a request takes blocks at its admission, 0 for those of its prompt alone.
-
-    Args:
-        reservation: as above.
-        prompt, output: its tokens.
-        most: what `max` reserves.
-    """
-    whole = prompt + output
-    rounded = 1 << (whole - 1).bit_length()
-    return {ON_DEMAND: 0, "exact": whole, "pow2": rounded, "max": most}[reservation]
 
 
 def reserving(allocate_slots: Callable[..., Any], reservation: str, most: int) -> Callable:
@@ -48,7 +31,7 @@ def reserving(allocate_slots: Callable[..., Any], reservation: str, most: int) -
         num_lookahead_tokens: int = 0,
         **others: Any,
     ) -> Any:
-        wanted = target(reservation, request.num_prompt_tokens, request.max_tokens, most)
+        wanted = least_tokens(reservation, request.num_prompt_tokens, request.max_tokens, most)
         here = request.num_computed_tokens + num_new_computed_tokens + num_new_tokens
         return allocate_slots(
             request,
