@@ -20,6 +20,7 @@ from fourcells.analysis.attempts import attempts_table
 from fourcells.analysis.attribution import attribution_table
 from fourcells.analysis.controls import controls_table
 from fourcells.analysis.dose import dose_table
+from fourcells.analysis.holders import holders_table
 from fourcells.analysis.idle import idle_table
 from fourcells.analysis.kv import kv_table
 from fourcells.analysis.latency import latency_table
@@ -79,6 +80,7 @@ def make_tables(
         "attribution": attribution_table(counted, throughput, predicted_seconds(prediction)),
         "ablations": ablations_table(counted, throughput),
         "occupancy": occupancy_table(counted),
+        "holders": holders_table(counted),
         "dose": dose_table(counted, throughput),
         "arrivals": arrivals_table(counted, requests),
         "reservations": reservations_table(counted, throughput),
@@ -90,7 +92,8 @@ def make_tables(
     for entry in plan:
         blocks.setdefault((entry.get("set", MAIN), entry["repeat"]), []).append(entry["path"])
     found = trust(timings, verdicts, blocks, tables["attempts"])
-    return tables, summarise(timings, verdicts, tables, found, ratios)
+    summary = summarise(timings, verdicts, tables, found, ratios)
+    return tables, summary | {"thresholds": THRESHOLDS | dict(thresholds or {})}
 
 
 def write_all(tables: dict[str, pd.DataFrame], summary: dict, folder: Path, json_path: Path):

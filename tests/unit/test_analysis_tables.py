@@ -505,7 +505,7 @@ def test_command_writes_everything(tmp_path):
     arguments = ["--output-dir", str(folder), "--summary", str(summary)]
     assert tables.main(["--plan", str(file), *arguments]) == 0
     names = {"requests", "timings", "throughput", "noise", "ratios", "controls", "variance"}
-    names |= {"latency", "idle", "kv", "attempts"}
+    names |= {"latency", "idle", "kv", "attempts", "holders"}
     names |= {"step_model", "prediction", "attribution", "ablations", "occupancy", "dose"}
     names |= {"arrivals", "reservations", "reservation_waits", "reservation_timeline"}
     assert {p.name for p in folder.iterdir()} == {

@@ -30,8 +30,8 @@ _TYPES = {
 
 
 def occupancy_table(timings: Timings) -> pd.DataFrame:
-    """One row per run of steps with equal `rows` and `useful_rows`, of every cell with a known
-    admission whose requests are all there at t0.
+    """One row per run of steps with equal `rows` and `useful_rows`, somebody waiting in all of them
+    or in none, of every cell with a known admission whose requests are all there at t0.
 
     `measured`: the first window of the first repeat that has steps. `simulated`: the schedule of
     the same lengths, whose times (seconds from t0) are null; none where an option limits the KV
@@ -77,7 +77,9 @@ def _of(frame: pd.DataFrame, timing: int) -> pd.DataFrame:
 
 
 def _runs(key: Mapping, counts: np.ndarray, times: np.ndarray | None) -> Iterator[dict]:
-    changes = np.flatnonzero((counts[1:, :2] != counts[:-1, :2]).any(axis=1)) + 1
+    # how many wait changes with nearly every admission; what matters is from when nobody does
+    told = np.column_stack([counts[:, :2], counts[:, 2] > 0])
+    changes = np.flatnonzero((told[1:] != told[:-1]).any(axis=1)) + 1
     edges = [0, *changes.tolist(), len(counts)]
     for start, end in pairwise(edges):
         rows, useful, waiting = counts[start].tolist()
