@@ -3,6 +3,7 @@
 #   CONFIG="key=value"  passed to Snakemake's --config
 #   ARGS="..."          passed to Snakemake (report, precise), pytest (test, test-fast) or the benchmark
 #   TARGET=0.05 MAX_REPEATS=20 MAX_MINUTES=60   when precise stops: half-width of Q's interval, limits
+#   NAME=h200 REASON="..." FORCE=1   the folder that publish writes; why, if it is not publishable; replace it
 #   BENCH=static_against_generate   the benchmark that bench runs, a file of benchmarks/
 #   PYTHON=python3      the Python (3.11 to 3.13) that .venv is made from
 #   PYTORCH_INDEX=...   where pip finds PyTorch's CPU builds, if its own settings do not say
@@ -22,11 +23,11 @@ STAMP := $(VENV)/.setup-done
 IN_VENV = PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup report precise contended test test-fast bench lint lock clean-venv
+.PHONY: help setup report precise contended publish published test test-fast bench lint lock clean-venv
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
-	@sed -n '2,8s/^#//p' Makefile
+	@sed -n '2,9s/^#//p' Makefile
 
 setup: $(STAMP) ## make .venv with everything in it (a few minutes, 2.5 GB)
 
@@ -48,6 +49,16 @@ precise: setup ## add repeats until the interval of Q is narrow enough, or a lim
 
 contended: setup ## list the timings that are not clean, with the commands that measure them again
 	@$(IN_VENV) python scripts/contended.py $(ARGS)
+
+# Only what the command line says: some shells have the machine's name in NAME.
+GIVEN = $(if $(filter command,$(origin $(1))),$(2))
+
+publish: setup ## copy page, tables and timings to results/published/NAME, without names of machines and people
+	@$(IN_VENV) python scripts/publish.py $(call GIVEN,NAME,--name "$$NAME") $(call GIVEN,REASON,--reason "$$REASON") \
+	  $(if $(filter 1,$(FORCE)),--force) $(if $(CONFIG),--config $(CONFIG))
+
+published: setup ## make what is published again from its timings and compare, byte for byte
+	@$(IN_VENV) python scripts/published.py $(if $(filter 1,$(FORCE)),--update)
 
 test: setup ## run all tests
 	$(IN_VENV) pytest $(ARGS)
