@@ -1,7 +1,7 @@
 TABLES = [
     *("requests", "timings", "throughput", "noise", "ratios", "controls", "variance"),
     *("latency", "idle", "kv", "attempts", "attribution", "ablations", "step_model"),
-    *("prediction", "occupancy", "dose", "arrivals"),
+    *("prediction", "occupancy", "holders", "dose", "arrivals"),
     *("reservations", "reservation_waits", "reservation_timeline"),
 ]
 
@@ -30,6 +30,7 @@ rule tables:
         library(
             "analysis",
             "files.py",
+            "model.py",
             "schedule.py",
             "schema.py",
             "simulator.py",
@@ -40,7 +41,19 @@ rule tables:
         plan="results/plan.json",
         script=SCRIPTS / "tables.py",
     output:
-        expand("results/tables/{table}.{kind}", table=TABLES, kind=["parquet", "csv"]),
+        expand("results/tables/{table}.parquet", table=TABLES),
+        # the table of all requests is raw material, and large
+        "results/tables/requests.csv",
+        [
+            report(
+                f"results/tables/{table}.csv",
+                caption=f"captions/{table}.rst",
+                category="Tables",
+                labels={"table": table},
+            )
+            for table in TABLES
+            if table != "requests"
+        ],
         summary="results/summary.json",
     log:
         "results/logs/tables.log",

@@ -1,3 +1,7 @@
+report: "captions/workflow.rst"
+
+
+# The figures as files of their own are made with the page, so that `snakemake --report` has them.
 rule report:
     input:
         library(
@@ -5,26 +9,47 @@ rule report:
             "analysis/commands.py",
             "analysis/lesson.py",
             "analysis/lesson.yaml",
+            "analysis/kv_arithmetic.py",
             "analysis/stats.py",
+            "files.py",
+            "model.py",
             "schedule.py",
             "simulator.py",
         ),
-        expand("results/tables/{table}.parquet", table=TABLES),
+        # the CSV files are put into the page
+        expand("results/tables/{table}.{kind}", table=TABLES, kind=["parquet", "csv"]),
+        figures_script=SCRIPTS / "figures.py",
         script=SCRIPTS / "report.py",
         summary="results/summary.json",
     output:
-        "results/report.html",
+        figures=report(
+            directory("results/figures"),
+            patterns=["{figure}.svg"],
+            caption="captions/figures.rst",
+            category="Figures",
+            labels={"figure": "{figure}"},
+        ),
+        page=report("results/report.html", caption="captions/page.rst", category="Page"),
     log:
         "results/logs/report.log",
     conda:
         "../envs/analysis.yaml"
     resources:
         machine=1,
+    params:
+        language=config.get("language", "en"),
     message:
-        "Making the page"
+        "Making the page and its figures"
     shell:
         "python {input.script:q}"
         " --tables results/tables"
         " --summary {input.summary:q}"
-        " --output {output:q}"
+        " --language {params.language:q}"
+        " --output {output.page:q}"
         " > {log:q} 2>&1"
+        " && python {input.figures_script:q}"
+        " --tables results/tables"
+        " --summary {input.summary:q}"
+        " --language {params.language:q}"
+        " --output-dir {output.figures:q}"
+        " >> {log:q} 2>&1"
