@@ -238,7 +238,7 @@ def test_only_the_chosen_scale_must_hold_the_lengths(config, schema):
         ("scales/demo/device", "tpu", "scales.demo.device: 'tpu'", "cpu, cuda"),
         ("scales/demo/dtype", "float16", "scales.demo.dtype: 'float16'", "float32, bfloat16"),
         ("seed", -1, "seed: -1 is too small", "least is 0"),
-        ("language", "tlh", "language: 'tlh'", "one of: en"),
+        ("language", "tlh", "language: 'tlh'", "one of: en, vi"),
         ("engines/vllm/device", "tpu", "engines.vllm.device: 'tpu'", "cpu, cuda"),
         ("engines/vllm/options", {"graphs": "ALL"}, "engines.vllm.options.graphs: 'ALL'", "FULL"),
         ("workloads/B/engines", ["x"], "workloads.B.engines: 'x'", "one of: static, vllm"),

@@ -587,11 +587,11 @@ def test_what_changes_when_requests_keep_coming(page):
     assert (
         "With all requests waiting at the start, vllm had 70.0 % of its 16 slots in use, and "
         "72.0 % of those freed were taken again in the next step; when requests keep coming: "
-        "22.0 % in use and 8.0 % taken again at 4.00 requests per second" in text
+        "22.0 % in use and 8.0 % taken again at 4 requests per second" in text
     )
     rows = page.table("Requests that all wait")
     assert [row["arrival"] for row in rows[:3]] == [
-        "all at the start", "4.00 per second", "18.50 per second",
+        "all at the start", "4 per second", "18.50 per second",
     ]  # fmt: skip
     assert rows[0]["n"] == "5" and rows[0]["engine"] == "vllm"
 
@@ -659,7 +659,7 @@ def test_figures_of_many_engines_show_those_that_are_compared(tables, data, page
 
 def test_names_in_the_section_are_text(data):
     source = render(hostile(data))
-    assert "<script" not in source and "script" not in Page(source).tags
+    assert source.count("<script") == 1 and "script" not in Page(source).tags  # the page's own
     assert "".join(Page(source).text).count(HOSTILE) > 10
 
 

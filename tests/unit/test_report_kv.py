@@ -495,7 +495,7 @@ def test_names_in_the_section_are_text(tables):
         for name, frame in tables.items()
     }
     source = render(make_data(spoiled, {}))
-    assert "<script" not in source and "script" not in Page(source).tags
+    assert source.count("<script") == 1 and "script" not in Page(source).tags  # the page's own
     assert "".join(Page(source).text).count(HOSTILE) > 2
 
 

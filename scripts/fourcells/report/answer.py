@@ -5,10 +5,11 @@ from __future__ import annotations
 import pandas as pd
 
 from fourcells.report import numbers as n
+from fourcells.report import wording
+from fourcells.report.catalogue import TEXTS
 from fourcells.report.data import Data, ratio_interval, summary_ratio
 from fourcells.report.grid import first, mean
 from fourcells.report.grids import workload_pair
-from fourcells.report.texts import EN
 from fourcells.report.wording import direction, sureness, within_floor
 
 
@@ -41,7 +42,7 @@ def sentences(data: Data) -> list[str]:
     rest = [name for name in ratios if name != lead]
     second = f"R_{uniform}" if f"R_{uniform}" in rest else (rest or [None])[0]
     return [
-        _compared(data, named[lead]) if lead else EN["no_ratio"],
+        _compared(data, named[lead]) if lead else TEXTS["no_ratio"],
         _mixed(data, named, second) if second else _range(data, lead),
         _lost(data, group),
     ]
@@ -54,7 +55,7 @@ def _facts(data: Data, rows: pd.DataFrame) -> tuple[str, dict]:
     sure = sureness(low, high, count, first(rows.lesson))
     way = direction(**told)
     if way == "unsure" and within_floor(told["estimate"], told["floor"]):
-        sure += "; " + EN["within_floor"].format(floor=n.percent(told["floor"]))
+        sure += "; " + TEXTS["within_floor"].format(floor=n.percent(told["floor"]))
     words = {
         "value": n.ratio(first(rows.geometric_mean)),
         "sure": sure,
@@ -66,7 +67,7 @@ def _compared(data: Data, rows: pd.DataFrame) -> str:
     way, words = _facts(data, rows)
     key = {"above": "faster", "below": "slower", "unsure": "no_difference", "open": "as_measured"}
     row = rows.iloc[0]
-    return EN[key[way]].format(
+    return TEXTS[key[way]].format(
         **words,
         engine=row.engine,
         baseline=row.baseline,
@@ -78,13 +79,13 @@ def _compared(data: Data, rows: pd.DataFrame) -> str:
 def _mixed(data: Data, named: dict, second: str) -> str:
     workload = second.removeprefix("R_")
     lengths = data.latency[data.latency.workload == workload].output_tokens.nunique()
-    head = EN["uniform" if lengths == 1 else "other"]
+    head = TEXTS["uniform" if lengths == 1 else "other"]
     sentence = head.format(workload=workload, **_facts(data, named[second])[1])
     if "Q" not in named:
-        return sentence + EN["q_missing"]
+        return sentence + TEXTS["q_missing"]
     way, words = _facts(data, named["Q"])
     key = {"above": "q_above", "below": "q_below", "unsure": "q_unsure", "open": "q_as_measured"}
-    return sentence + EN[key[way]].format(**words)
+    return sentence + TEXTS[key[way]].format(**words)
 
 
 def _range(data: Data, lead: str | None) -> str:
@@ -92,14 +93,14 @@ def _range(data: Data, lead: str | None) -> str:
     means = data.throughput.groupby(["engine", "slots", "workload"], sort=False).tok_s.mean()
     means = means.dropna().sort_values()
     if means.empty:
-        return EN["no_timing"]
+        return TEXTS["no_timing"]
     if lead:
-        return EN["no_second_ratio"]
+        return TEXTS["no_second_ratio"]
 
     def cell(key: tuple) -> str:
-        return f"{key[0]}, {n.integer(key[1])} slots, {key[2]}"
+        return f"{key[0]}, {wording.slots(key[1])}, {key[2]}"
 
-    return EN["range" if len(means) > 1 else "one_cell"].format(
+    return TEXTS["range" if len(means) > 1 else "one_cell"].format(
         low=n.rate(means.iloc[0]),
         low_cell=cell(means.index[0]),
         high=n.rate(means.iloc[-1]),
@@ -119,13 +120,13 @@ def _lost(data: Data, group: pd.DataFrame) -> str:
     parts = []
     if len(losses):
         changes = _each(losses, "loss_when_mixed", lambda v: n.percent(v, sign=True))
-        parts.append(EN["loss"].format(uniform=uniform, mixed=mixed, changes=changes))
+        parts.append(TEXTS["loss"].format(uniform=uniform, mixed=mixed, changes=changes))
     if len(idle):
         shares = _each(idle, "idle_rows", n.percent)
-        parts.append(EN["idle"].format(workload=idle.workload.iloc[0], shares=shares))
+        parts.append(TEXTS["idle"].format(workload=idle.workload.iloc[0], shares=shares))
     if not parts:
-        return EN["no_third"]
-    sentence = EN["join"].join(parts) + "."
+        return TEXTS["no_third"]
+    sentence = TEXTS["join"].join(parts) + "."
     return sentence[0].upper() + sentence[1:]
 
 
@@ -142,7 +143,7 @@ def _each(frame: pd.DataFrame, column: str, write) -> str:
     several = frame.groupby("engine").slots.nunique().max() > 1
     words = []
     for (engine, slots), part in frame.groupby(keys, sort=False):
-        name = f"{engine}, {n.integer(slots)} slots" if several else engine
-        words.append(EN["share"].format(engine=name, value=write(mean(part[column]))))
+        name = f"{engine}, {wording.slots(slots)}" if several else engine
+        words.append(TEXTS["share"].format(engine=name, value=write(mean(part[column]))))
     head, last = words[:-1], words[-1]
-    return EN["list_and"].join(filter(None, [", ".join(head), last]))
+    return TEXTS["list_and"].join(filter(None, [", ".join(head), last]))

@@ -6,17 +6,18 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
+from fourcells.report.catalogue import TEXTS
 from fourcells.report.grid import Grid
-from fourcells.report.texts import EN
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawn figure: `name` is its anchor."""
+    """A drawn figure: `name` is its anchor, `table` the table of results/tables that it shows."""
 
     name: str
     svg: Markup
     caption: str
+    table: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,15 @@ class Details:
 
 
 @dataclass(frozen=True)
+class Question:
+    """A question as a heading, its answer, and the names of sections to see."""
+
+    head: str
+    paragraphs: list[str]
+    see: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Section:
     """One section. `blocks` are blocks of this module, grids and plain paragraphs (str), in
     reading order."""
@@ -54,8 +64,14 @@ class Section:
     blocks: list = field(default_factory=list)
 
 
-KINDS = {"grid": Grid, "figure": Figure, "commands": Commands, "listing": Listing}
-KINDS["details"] = Details
+KINDS = {
+    "grid": Grid,
+    "figure": Figure,
+    "commands": Commands,
+    "listing": Listing,
+    "details": Details,
+    "question": Question,
+}
 
 
 def or_reason(block: Grid | None, what: str, why: str) -> Grid | str:
@@ -67,4 +83,4 @@ def or_reason(block: Grid | None, what: str, why: str) -> Grid | str:
     """
     if block is not None and block.rows:
         return block
-    return EN["absent"].format(what=what, why=EN[why])
+    return TEXTS["absent"].format(what=what, why=TEXTS[why])

@@ -13,6 +13,7 @@ from fourcells.report.answer import main_group
 from fourcells.report.data import Data
 from fourcells.report.grid import first
 from fourcells.report.grids import workload_pair
+from fourcells.report.wording import bracketed
 
 # Ways from the baseline to the engine; the factors of each multiply up to the total.
 WAYS = ("engine_first", "scheduling_first", "compiled_first")
@@ -48,8 +49,7 @@ class Factor:
 
     def bracketed(self) -> str:
         """'1.54x [1.40x, 1.70x]', or the estimate alone."""
-        ends = f" [{n.ratio(self.low)}, {n.ratio(self.high)}]" if self.low and self.high else ""
-        return n.ratio(self.estimate) + ends
+        return bracketed(self.estimate, self.low, self.high)
 
 
 def pairs(data: Data) -> list[Pair]:

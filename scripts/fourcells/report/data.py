@@ -49,6 +49,8 @@ COLUMNS = {
     " min max",
     "occupancy": "engine workload slots admission source step_from step_to t_from_s t_to_s rows"
     " useful_rows waiting",
+    "holders": "engine workload slots admission repeat request slot output_tokens admitted_s"
+    " first_token_s finished_s returned_s",
     "dose": "kind engine other workload slots x label steps_other steps_engine step_ratio_computed"
     " step_ratio_measured n estimate low high",
     "arrivals": "engine workload slots repeat process rate requests window_s slot_use freed"
@@ -82,6 +84,7 @@ class Data:
     prediction: pd.DataFrame
     ablations: pd.DataFrame
     occupancy: pd.DataFrame
+    holders: pd.DataFrame
     dose: pd.DataFrame
     arrivals: pd.DataFrame
     reservations: pd.DataFrame

@@ -8,11 +8,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fourcells.report import numbers as n
+from fourcells.report.catalogue import KIND_TITLES, KINDS, TEXTS
 from fourcells.report.chains import Pair
 from fourcells.report.data import Data
-from fourcells.report.ideas_words import KIND_TITLES, KINDS
+from fourcells.report.data_words import value
 from fourcells.report.svg import draw
-from fourcells.report.texts import EN
 
 COMPUTED, MEASURED, INK = "#0173b2", "#0173b2", "#1f2933"
 # An interval of two repeats is cut this factor beyond the highest estimate.
@@ -44,6 +44,11 @@ def pair_words(frame: pd.DataFrame) -> str:
     return f"{frame.engine.iloc[0]} / {frame.other.iloc[0]}"
 
 
+def point_words(label: object) -> str:
+    """What a point is called: its number in the digits of the language, or the order in words."""
+    return n.in_signs(str(value(label)))
+
+
 def dose_figure(frame: pd.DataFrame) -> Markup | None:
     """The picture of one pair's rows, a panel per kind; None without any."""
     kinds = [kind for kind in KINDS if frame.kind.eq(kind).any()]
@@ -54,20 +59,23 @@ def dose_figure(frame: pd.DataFrame) -> Markup | None:
         for kind in kinds
         for part in [frame[frame.kind.eq(kind)]]
     )
-    label = EN["dose_alt"].format(pair=pair_words(frame), panels=described)
+    label = TEXTS["dose_alt"].format(pair=pair_words(frame), panels=described)
     return draw("dose", label, lambda: _draw(frame, kinds))
 
 
 def _point(row) -> str:
-    return EN["dose_point_alt"].format(
-        label=row.label, steps=n.ratio(row.step_ratio_computed), value=n.ratio(row.estimate)
+    return TEXTS["dose_point_alt"].format(
+        label=point_words(row.label),
+        steps=n.ratio(row.step_ratio_computed),
+        value=n.ratio(row.estimate),
     )
 
 
 def _draw(frame: pd.DataFrame, kinds: list[str]) -> Figure:
     # a panel is as wide as the names of its points
     widths = [
-        sum(max(len(str(label)), 4) for label in frame[frame.kind.eq(kind)].label) for kind in kinds
+        sum(max(len(point_words(label)), 4) for label in frame[frame.kind.eq(kind)].label)
+        for kind in kinds
     ]
     figure = Figure(figsize=(7.2, 3.2))
     axes = figure.subplots(
@@ -88,8 +96,8 @@ def _draw(frame: pd.DataFrame, kinds: list[str]) -> Figure:
         min(x for x in (lowest, marks.min().min(), 1) if x == x) - 0.12,
         max(x for x in (highest, marks.max().max(), 1) if x == x) + 0.12,
     )
-    axes[0].yaxis.set_major_formatter(lambda value, _: f"{value:g}x")
-    axes[0].set_ylabel(EN["dose_axis"])
+    axes[0].yaxis.set_major_formatter(lambda value, _: f"{n.tick(value)}x")
+    axes[0].set_ylabel(TEXTS["dose_axis"])
     _legend(figure)
     return figure
 
@@ -107,7 +115,7 @@ def _panel(ax, part: pd.DataFrame, bottom: float, top: float) -> None:
             ax.plot([x + 0.16] * 2, ends, color=INK, linewidth=1.6, marker="_", markersize=6)
     aside = [x + 0.16 for x in at]
     ax.plot(aside, part.estimate.astype(float), "s", color=INK, markersize=5)
-    ax.set_xticks(at, [str(label) for label in part.label])
+    ax.set_xticks(at, [point_words(label) for label in part.label])
     ax.set_xlim(-0.4, len(at) - 0.45)
     ax.tick_params(labelsize=9)
     ax.grid(axis="y")
@@ -116,8 +124,8 @@ def _panel(ax, part: pd.DataFrame, bottom: float, top: float) -> None:
 def _legend(figure: Figure) -> None:
     ring = {"mfc": "white", "color": MEASURED, "linestyle": "", "marker": "o", "markersize": 6.5}
     handles = [
-        Line2D([], [], color=COMPUTED, linewidth=1.4, label=EN["dose_computed"]),
-        Line2D([], [], label=EN["dose_measured"], **ring),
-        Line2D([], [], color=INK, marker="s", markersize=5, lw=1.6, label=EN["dose_throughput"]),
+        Line2D([], [], color=COMPUTED, linewidth=1.4, label=TEXTS["dose_computed"]),
+        Line2D([], [], label=TEXTS["dose_measured"], **ring),
+        Line2D([], [], color=INK, marker="s", markersize=5, lw=1.6, label=TEXTS["dose_throughput"]),
     ]
     figure.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.06, 0.97), ncols=3)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import pandas as pd
 
 from fourcells.report import numbers as n
+from fourcells.report.catalogue import KINDS, LABELS, TEXTS
 from fourcells.report.chains import Pair
 from fourcells.report.data import Data, noise_floor
-from fourcells.report.dose_figure import pair_words
+from fourcells.report.dose_figure import pair_words, point_words
 from fourcells.report.grid import Grid, columns, drop_empty, drop_spread, figure, groups, mean, text
-from fourcells.report.ideas_words import KINDS
 from fourcells.report.noise import between
 from fourcells.report.setting import written
-from fourcells.report.texts import EN
 from fourcells.report.wording import conclusion
-from fourcells.report.words import LABELS
 
 BLOCK = "block"
 
@@ -45,7 +43,14 @@ def ablations(data: Data) -> Grid:
     heads += columns("text:workload", "slots", "estimate", "interval")
     heads += columns("text:conclusion", "min", "max", "n")
     return drop_spread(
-        Grid(EN["ablations_caption"], heads, rows, EN["ablations_note"], "noise pairs")
+        Grid(
+            TEXTS["ablations_caption"],
+            heads,
+            rows,
+            TEXTS["ablations_note"],
+            "noise pairs",
+            table="ablations",
+        )
     )
 
 
@@ -60,7 +65,7 @@ def dose(data: Data) -> Grid:
             [
                 text(KINDS.get(row.kind, row.kind)),
                 text(f"{row.engine} / {row.other}"),
-                text(row.label),
+                text(point_words(row.label)),
                 text(row.workload),
                 figure(row.slots, n.integer),
                 figure(row.steps_other, n.integer),
@@ -76,7 +81,7 @@ def dose(data: Data) -> Grid:
     heads = columns("name:dose", "text:pair", "text:value", "text:workload", "slots")
     heads += columns("steps_other", "steps_engine", "step_ratio_computed", "step_ratio_measured")
     heads += columns("throughput_ratio", "interval", "text:conclusion", "n")
-    return Grid(EN["dose_caption"], heads, rows, name="noise nowrap")
+    return Grid(TEXTS["dose_caption"], heads, rows, name="noise nowrap", table="dose")
 
 
 def dose_told(frame: pd.DataFrame) -> list[str]:
@@ -88,10 +93,10 @@ def dose_told(frame: pd.DataFrame) -> list[str]:
             continue
         begin, end = part.iloc[0], part.iloc[-1]
         made.append(
-            EN["dose_told"].format(
+            TEXTS["dose_told"].format(
                 kind=words[0].upper() + words[1:],
-                first=begin.label,
-                last=end.label,
+                first=point_words(begin.label),
+                last=point_words(end.label),
                 pair=pair_words(part),
                 step_first=n.ratio(begin.step_ratio_computed),
                 step_last=n.ratio(end.step_ratio_computed),
@@ -126,7 +131,14 @@ def arrivals(data: Data, pair: Pair | None) -> Grid:
         )
     heads = columns("name:engine", "slots", "text:workload", "text:arrival", "window_s", *shares)
     heads += columns("freed", *times, "n")
-    grid = Grid(EN["arrivals_caption"], heads, rows, EN["arrivals_note"], "noise nowrap")
+    grid = Grid(
+        TEXTS["arrivals_caption"],
+        heads,
+        rows,
+        TEXTS["arrivals_note"],
+        "noise nowrap",
+        table="arrivals",
+    )
     return drop_empty(grid, [LABELS["late_max_s"]])
 
 
@@ -140,8 +152,8 @@ def _by_rate(data: Data, pair: Pair | None) -> pd.DataFrame:
 
 def _process(part: pd.DataFrame) -> str:
     if part.process.iloc[0] == BLOCK:
-        return EN["process_block"]
-    return EN["process_poisson"].format(rate=n.number(mean(part.rate), 2))
+        return TEXTS["process_block"]
+    return TEXTS["process_poisson"].format(rate=n.with_unit(mean(part.rate), None))
 
 
 def arrivals_told(data: Data, pair: Pair | None) -> list[str]:
@@ -151,22 +163,26 @@ def arrivals_told(data: Data, pair: Pair | None) -> list[str]:
         coming = part[part.process.ne(BLOCK)]
         if coming.empty:
             continue
-        each = EN["join"].join(
-            EN["arrivals_each"].format(
-                rate=n.number(rate, 2), ttft=n.seconds(mean(rows.ttft_median_s)), **_shares(rows)
+        each = TEXTS["join"].join(
+            TEXTS["arrivals_each"].format(
+                rate=n.with_unit(rate, None),
+                ttft=n.seconds(mean(rows.ttft_median_s)),
+                **_shares(rows),
             )
             for rate, rows in coming.groupby("rate", sort=False)
         )
         one = part.repeat.nunique() == 1
-        repeats = LABELS["one_repeat"] if one else EN["arrivals_mean"]
+        repeats = LABELS["one_repeat"] if one else TEXTS["arrivals_mean"]
         words = {"engine": engine, "slots": n.integer(slots), "each": each, "repeats": repeats}
         block = part[part.process.eq(BLOCK)]
         if block.empty:
-            made.append(EN["arrivals_first"].format(**words))
+            made.append(TEXTS["arrivals_first"].format(**words))
             continue
         block = block[block.workload.eq(block.workload.iloc[0])]
-        head = EN["arrivals_block"].format(engine=engine, slots=n.integer(slots), **_shares(block))
-        made.append(head + EN["arrivals_told"].format(**words))
+        head = TEXTS["arrivals_block"].format(
+            engine=engine, slots=n.integer(slots), **_shares(block)
+        )
+        made.append(head + TEXTS["arrivals_told"].format(**words))
     return made
 
 

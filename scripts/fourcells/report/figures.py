@@ -10,11 +10,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from fourcells.report import numbers as n
+from fourcells.report import wording
+from fourcells.report.catalogue import LABELS, TEXTS
 from fourcells.report.data import Data
 from fourcells.report.grids import workload_pair
 from fourcells.report.svg import draw
-from fourcells.report.texts import EN
-from fourcells.report.words import LABELS
 
 METRICS = ("ttft_s", "e2e_produced_s", "e2e_returned_s")
 MARKERS = "osD^vPX*"
@@ -47,7 +47,7 @@ def _cell_names(frame: pd.DataFrame) -> pd.Series:
     short = {e: e if len(e) <= 30 else f"{e[:18]}\u2026{e[-10:]}" for e in engines}
     if len(set(short.values())) < len(short):
         short = {e: e for e in engines}
-    slots = frame.slots.map(n.integer) + " " + LABELS["slots"]
+    slots = frame.slots.map(wording.slots)
     return frame.engine.astype(str).map(short) + "\n" + slots
 
 
@@ -62,9 +62,9 @@ def throughput(frame: pd.DataFrame) -> Markup | None:
         return None
     frame = frame.assign(cell=_cell_names(frame), tok_s=frame.tok_s.astype(float))
     means = frame.groupby(["engine", "slots", "workload"], sort=False).tok_s.mean()
-    label = EN["throughput_alt"].format(
+    label = TEXTS["throughput_alt"].format(
         cells="; ".join(
-            EN["throughput_cell_alt"].format(
+            TEXTS["throughput_cell_alt"].format(
                 engine=engine, slots=n.integer(slots), workload=workload, value=n.rate(value)
             )
             for (engine, slots, workload), value in means.items()
@@ -98,7 +98,7 @@ def _throughput(frame: pd.DataFrame) -> Figure:
     sns.stripplot(
         **shared, dodge=len(workloads) > 1, jitter=False, size=5, linewidth=0.8, edgecolor="#1f2933"
     )
-    ax.set(xlabel=EN["throughput_axis"], ylabel="", xlim=(0, frame.tok_s.max() * 1.16))
+    ax.set(xlabel=TEXTS["throughput_axis"], ylabel="", xlim=(0, frame.tok_s.max() * 1.16))
     ax.grid(axis="x")
     ax.tick_params(axis="y", length=0)
     ax.xaxis.set_major_formatter(lambda value, _: n.integer(value))
@@ -134,7 +134,7 @@ def latency(frame: pd.DataFrame, workload: str) -> Markup | None:
     for (engine, slots), part in frame.groupby(["engine", "slots"], sort=False):
         means = part.groupby("output_tokens")[list(METRICS)].mean().sort_index()
         described.append(
-            EN["latency_cell_alt"].format(
+            TEXTS["latency_cell_alt"].format(
                 engine=engine,
                 slots=n.integer(slots),
                 short=n.integer(means.index[0]),
@@ -142,13 +142,13 @@ def latency(frame: pd.DataFrame, workload: str) -> Markup | None:
                 **{m: _range(means[m]) for m in METRICS},
             )
         )
-    label = EN["latency_alt"].format(workload=workload, cells="; ".join(described))
+    label = TEXTS["latency_alt"].format(workload=workload, cells="; ".join(described))
     return draw("latency", label, lambda: _latency(frame))
 
 
 def _range(values: pd.Series) -> str:
     low, high = n.seconds(values.iloc[0]), n.seconds(values.iloc[-1])
-    return f"{low} s" if low == high else f"{low} to {high} s"
+    return f"{low} s" if low == high else TEXTS["from_to"].format(low=low, high=f"{high} s")
 
 
 def _latency(frame: pd.DataFrame) -> Figure:
@@ -170,13 +170,18 @@ def _latency(frame: pd.DataFrame) -> Figure:
             "ax": ax,
         }
         sns.lineplot(**shared, estimator="mean", errorbar=None, linewidth=1.4)
-        sns.scatterplot(**shared, style="cell", markers=markers, s=34, alpha=0.8)
+        for cell, part in frame.groupby("cell", sort=False):
+            point = {"marker": markers[cell], "color": colours[cell], "markersize": 6}
+            ax.plot(
+                part["at"], part[metric], linestyle="", alpha=0.8, mec="white", mew=0.5, **point
+            )
         ax.set_title(LABELS[metric], loc="left", fontsize=10.5, fontweight="bold")
         ax.set_xticks(range(len(lengths)), [n.integer(length) for length in lengths])
-        ax.set(xlabel=EN["latency_axis"], ylabel=EN["latency_seconds"])
+        ax.set(xlabel=TEXTS["latency_axis"], ylabel=TEXTS["latency_seconds"])
         ax.set_xlim(-0.3, max(len(lengths) - 0.7, 0.3))
         ax.grid(axis="y")
     top = frame[list(METRICS)].max().max()
+    axes[0].yaxis.set_major_formatter(lambda value, _: n.tick(value))
     axes[0].set_ylim(-0.04 * top, 1.06 * top)  # a point at zero is drawn whole
     handles = [
         Line2D([], [], color=colours[c], marker=markers[c], markersize=5.5, linewidth=1.4)

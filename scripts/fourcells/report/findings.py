@@ -6,13 +6,18 @@ The wording follows the intervals, by the rules of `wording`.
 from __future__ import annotations
 
 from fourcells.report import numbers as n
+from fourcells.report.catalogue import FACTORS, TEXTS
 from fourcells.report.chains import Factor, Pair, factors
 from fourcells.report.data import Data, noise_floor
 from fourcells.report.grid import first
 from fourcells.report.grids import workload_pair
-from fourcells.report.ideas_words import FACTORS
-from fourcells.report.texts import EN
 from fourcells.report.wording import direction, sureness, within_floor
+
+# Ways beside the first one, and what is said of them.
+OTHER_WAYS = {
+    "scheduling_first": "ideas_scheduling_first",
+    "compiled_first": "ideas_compiled_first",
+}
 
 
 def findings(data: Data, pair: Pair) -> list[str]:
@@ -20,10 +25,10 @@ def findings(data: Data, pair: Pair) -> list[str]:
     whole = factors(data, pair, "total")
     chain = factors(data, pair, "engine_first")
     made = [_total(data, pair, whole[0], chain)] if whole else []
-    for way in ("scheduling_first", "compiled_first"):
+    for way, key in OTHER_WAYS.items():
         other = factors(data, pair, way)
         if other:
-            made.append(EN[f"ideas_{way}"].format(baseline=pair.baseline, product=written(other)))
+            made.append(TEXTS[key].format(baseline=pair.baseline, product=written(other)))
     made += _interaction(data, pair)
     if chain:
         made.append(_apart(data, chain))
@@ -33,8 +38,8 @@ def findings(data: Data, pair: Pair) -> list[str]:
 
 def written(chain: list[Factor]) -> str:
     """'engine 5.10x [4.90x, 5.31x] × early exit 1.00x [...]'."""
-    return EN["times"].join(
-        EN["factor_told"].format(name=FACTORS.get(f.name, f.name), value=f.bracketed())
+    return TEXTS["times"].join(
+        TEXTS["factor_told"].format(name=FACTORS.get(f.name, f.name), value=f.bracketed())
         for f in chain
     )
 
@@ -57,7 +62,7 @@ def _floor_decides(data: Data, factor: Factor) -> str:
         return ""
     floor = noise_floor(data)
     within = within_floor(factor.estimate, floor)
-    return EN["within_floor"].format(floor=n.percent(floor)) if within else ""
+    return TEXTS["within_floor"].format(floor=n.percent(floor)) if within else ""
 
 
 def lesson_ratio(data: Data, pair: Pair, name: str) -> object:
@@ -69,7 +74,7 @@ def lesson_ratio(data: Data, pair: Pair, name: str) -> object:
 
 
 def _total(data: Data, pair: Pair, whole: Factor, chain: list[Factor]) -> str:
-    head = EN["ideas_total"].format(
+    head = TEXTS["ideas_total"].format(
         workload=pair.workload,
         slots=n.integer(pair.slots),
         engine=pair.engine,
@@ -78,8 +83,8 @@ def _total(data: Data, pair: Pair, whole: Factor, chain: list[Factor]) -> str:
         sure=_sure(data, whole, lesson_ratio(data, pair, f"R_{pair.workload}")),
     )
     if not chain:
-        return head + EN["ideas_no_product"].format(engine=pair.engine)
-    return head + EN["ideas_product"].format(product=written(chain))
+        return head + TEXTS["ideas_no_product"].format(engine=pair.engine)
+    return head + TEXTS["ideas_product"].format(product=written(chain))
 
 
 def _interaction(data: Data, pair: Pair) -> list[str]:
@@ -87,14 +92,14 @@ def _interaction(data: Data, pair: Pair) -> list[str]:
     if "interaction" not in named:
         return []
     between = named["interaction"]
-    sentence = EN["ideas_interaction"].format(
+    sentence = TEXTS["ideas_interaction"].format(
         above=named["scheduling_engine_first"].bracketed(),
         below=named["scheduling_scheduling_first"].bracketed(),
         engine=pair.engine,
         baseline=pair.baseline,
         value=n.ratio(between.estimate),
         sure=_sure(data, between),
-        says=EN[f"interaction_{way_of(data, between)}"].format(engine=pair.engine),
+        says=TEXTS[f"interaction_{way_of(data, between)}"].format(engine=pair.engine),
     )
     return [sentence]
 
@@ -103,18 +108,18 @@ def _apart(data: Data, chain: list[Factor]) -> str:
     """Which factors their intervals tell apart from 1."""
     told = [(_name(data, factor), way_of(data, factor)) for factor in chain]
     if any(way == "open" for _, way in told):
-        why = EN["says_one" if chain[0].n == 1 else "says_open"]
-        return EN["ideas_no_interval"].format(why=why)
+        why = TEXTS["says_one" if chain[0].n == 1 else "says_open"]
+        return TEXTS["ideas_no_interval"].format(why=why)
     apart = [name for name, way in told if way != "unsure"]
     alike = [name for name, way in told if way == "unsure"]
     if not apart:
-        parts = [EN["ideas_none_apart"]]
+        parts = [TEXTS["ideas_none_apart"]]
     else:
-        parts = [EN["ideas_distinct"].format(apart=", ".join(apart))]
+        parts = [TEXTS["ideas_distinct"].format(apart=", ".join(apart))]
     if apart and alike:
-        parts.append(EN["ideas_not_distinct"].format(alike=", ".join(alike)))
+        parts.append(TEXTS["ideas_not_distinct"].format(alike=", ".join(alike)))
     if chain[0].n == 2:
-        parts.append(EN["ideas_of_two"])
+        parts.append(TEXTS["ideas_of_two"])
     return " ".join(parts)
 
 
@@ -131,7 +136,7 @@ def _predicted(data: Data, pair: Pair, chain: list[Factor]) -> list[str]:
     if not known or model is None:
         return []
     key = "ideas_model_no_c" if n.is_missing(model.a_over_c) else "ideas_model"
-    sentence = EN[key].format(
+    sentence = TEXTS[key].format(
         engine=pair.engine,
         a_over_c=n.number(model.a_over_c, 0),
         predicted=_list(known, lambda f: n.ratio(f.predicted)),
@@ -142,7 +147,7 @@ def _predicted(data: Data, pair: Pair, chain: list[Factor]) -> list[str]:
 
 def _list(chain: list[Factor], write) -> str:
     return ", ".join(
-        EN["factor_told"].format(name=FACTORS.get(f.name, f.name), value=write(f)) for f in chain
+        TEXTS["factor_told"].format(name=FACTORS.get(f.name, f.name), value=write(f)) for f in chain
     )
 
 
@@ -162,7 +167,7 @@ def _quotient(data: Data, pair: Pair) -> list[str]:
         return []
     quotient, off = named["quotient"], named["off"]
     wrong = n.percent(abs(off.estimate - 1))
-    sentence = EN["ideas_quotient"].format(
+    sentence = TEXTS["ideas_quotient"].format(
         mixed=pair.workload,
         uniform=uniform,
         engine=pair.engine,
@@ -171,7 +176,7 @@ def _quotient(data: Data, pair: Pair) -> list[str]:
         scheduling=named["scheduling"].bracketed(),
         off=n.ratio(off.estimate),
         off_sure=_sure(data, off),
-        says=EN[f"off_{way_of(data, off)}"].format(percent=wrong),
+        says=TEXTS[f"off_{way_of(data, off)}"].format(percent=wrong),
     )
     return [sentence, *_why(data, pair, uniform)]
 
@@ -184,7 +189,7 @@ def _why(data: Data, pair: Pair, uniform: str) -> list[str]:
     below = factors(data, even, "total")
     if above is None or not below:
         return []
-    said = EN["ideas_why"].format(
+    said = TEXTS["ideas_why"].format(
         mixed=pair.workload,
         uniform=uniform,
         above=above.bracketed(),
@@ -202,7 +207,7 @@ def _why(data: Data, pair: Pair, uniform: str) -> list[str]:
     ]
     if None not in ways:
         both, decode = map(n.ratio, ways)
-        said += " " + EN["ideas_why_model"].format(both=both, decode=decode)
+        said += " " + TEXTS["ideas_why_model"].format(both=both, decode=decode)
     return [said]
 
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from urllib.parse import quote
 
 import pandas as pd
 
+from fourcells.report.catalogue import LABELS, TEXTS
 from fourcells.report.numbers import MISSING, is_missing
-from fourcells.report.texts import EN
-from fourcells.report.words import LABELS
 
 NUMERIC = {"slots", "repeat", "output_tokens"}
+# Columns of numbers that an A4 page holds upright, and on its side.
+UPRIGHT, ON_ITS_SIDE = 13, 28
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One written cell; `value` is the exact number behind it, for readers of the HTML."""
+    """One written cell; `value` is the exact number behind it, for readers of the HTML, `href` the
+    name of an anchor of the page that the cell links to."""
 
     text: str
     value: float | None = None
+    href: str = ""
 
 
 @dataclass(frozen=True)
@@ -32,13 +36,35 @@ class Column:
 
 @dataclass(frozen=True)
 class Grid:
-    """A whole table; `note` is a sentence below it, `name` its class for the style sheet."""
+    """A whole table; `note` is a sentence below it, `name` its class for the style sheet, `table`
+    the table of results/tables that it is made of, `row_ids` an anchor per row (or none: "")."""
 
     caption: str
     columns: list[Column]
     rows: list[list[Cell]] = field(default_factory=list)
     note: str = ""
     name: str = ""
+    table: str = ""
+    row_ids: list[str] = field(default_factory=list)
+
+    @property
+    def width(self) -> str:
+        """How it is printed: `wide` on a page that lies on its side, `dense` also in smaller
+        letters. A column of words counts twice."""
+        columns = len(self.columns) + sum(column.kind == "text" for column in self.columns)
+        wide = ["wide"] * (columns > UPRIGHT) + ["dense"] * (columns > ON_ITS_SIDE)
+        return " ".join(wide)
+
+
+def timing_id(engine: object, workload: object, slots: object) -> str:
+    """The anchor of a cell's first timing; different cells have different ones."""
+    return f"timing-{_slug(engine)}-{_slug(workload)}-slots{int(slots)}"
+
+
+def _slug(name: object) -> str:
+    """Letters, digits, `_` and `.` stay, all else as hexadecimal: 'a b' -> 'a~20b'."""
+    escaped = quote(str(name), safe="").replace("~", "%7E").replace("-", "%2D")
+    return escaped.replace("%", "~")
 
 
 def text(value: object) -> Cell:
@@ -72,7 +98,7 @@ def drop_spread(grid: Grid) -> Grid:
     if any((row[at].value or 0) > 1 for row in grid.rows):
         return grid
     spread_columns = [LABELS[key] for key in ("min", "max", "interval")]
-    return replace(drop(grid, spread_columns), note=EN["one_repeat_note"])
+    return replace(drop(grid, spread_columns), note=TEXTS["one_repeat_note"])
 
 
 def columns(*names: str) -> list[Column]:
@@ -125,4 +151,4 @@ def interval(entry: dict, write) -> Cell:
     low, high = entry.get("low"), entry.get("high")
     if is_missing(low) or is_missing(high):
         return text(LABELS["one_repeat"] if entry.get("n") == 1 else None)
-    return Cell(f"{write(low)} to {write(high)}")
+    return Cell(TEXTS["from_to"].format(low=write(low), high=write(high)))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fourcells.report import numbers as n
+from fourcells.report.catalogue import LABELS, RATIO_NAMES, TEXTS
 from fourcells.report.data import Data, ratio_interval
 from fourcells.report.grid import (
     Cell,
@@ -22,8 +23,6 @@ from fourcells.report.grid import (
     spread,
     text,
 )
-from fourcells.report.texts import EN
-from fourcells.report.words import LABELS, RATIO_NAMES
 
 CELL = ["engine", "slots", "workload"]
 
@@ -48,7 +47,7 @@ def throughput(data: Data) -> Grid:
     heads = columns(
         "name:engine", "slots", "text:workload", "mean", "min", "max", "n", "interval"
     ) + columns("lesson:lesson")
-    return drop_spread(Grid(EN["throughput_caption"], heads, rows))
+    return drop_spread(Grid(TEXTS["throughput_caption"], heads, rows, table="throughput"))
 
 
 def loss(data: Data) -> Grid:
@@ -71,7 +70,7 @@ def loss(data: Data) -> Grid:
         )
     heads = columns("name:engine", "slots", "text:workload", "text:compared", "loss", "min", "max")
     heads += columns("n", "interval", "lesson:lesson")
-    grid = Grid(EN["loss_caption"], heads, rows)
+    grid = Grid(TEXTS["loss_caption"], heads, rows, table="throughput")
     at = heads.index(columns("interval")[0])
     if all(row[at].text == n.MISSING for row in rows):
         grid = drop(grid, [LABELS["interval"]])
@@ -101,13 +100,19 @@ def workload_pair(data: Data) -> tuple[str | None, str | None]:
     return str(pairs.compare_with.iloc[0]), str(pairs.workload.iloc[0])
 
 
-def ratio_meaning(data: Data, name: str, engine: str, baseline: object) -> str:
-    """What a ratio divides, e.g. 'vllm / static on A'; a dash for a ratio not known here."""
+def ratio_meaning(
+    data: Data, name: str, engine: str, baseline: object, words: str | None = None
+) -> str:
+    """What a ratio divides, e.g. 'vllm / static on A'; a dash for a ratio not known here.
+
+    Args:
+        words: the name of the words for it, where they are not those of its own name.
+    """
     uniform, mixed = workload_pair(data)
     kind, _, workload = name.partition("_")
     if name.startswith("Q_"):
         mixed = workload
-    pattern = RATIO_NAMES.get(name) or RATIO_NAMES.get(kind, n.MISSING)
+    pattern = RATIO_NAMES.get(words or name) or RATIO_NAMES.get(kind, n.MISSING)
     return pattern.format(
         engine=engine,
         baseline=baseline,
@@ -153,10 +158,11 @@ def ratios(data: Data) -> Grid:
     heads += [Column(LABELS["repeat_n"].format(n=n.integer(r))) for r in repeats]
     at = [column.label for column in heads].index(LABELS["interval"])
     given = sum(row[at].text != n.MISSING for row in rows)
-    note = EN["ratios_note"] if 0 < given < len(rows) else ""
-    grid = drop_spread(Grid(EN["ratios_caption"], heads, rows, note, name="ratios"))
+    note = TEXTS["ratios_note"] if 0 < given < len(rows) else ""
+    grid = Grid(TEXTS["ratios_caption"], heads, rows, note, name="ratios", table="ratios")
+    grid = drop_spread(grid)
     if frame.crosses_sessions.eq(True).any():
-        grid = replace(grid, note=f"{grid.note} {EN['crossing_mark']}".strip())
+        grid = replace(grid, note=f"{grid.note} {TEXTS['crossing_mark']}".strip())
     return grid
 
 
@@ -189,4 +195,4 @@ def idle(data: Data) -> Grid:
         )
     heads = columns("name:engine", "slots", "text:workload", "text:admission", "computed_steps")
     heads += columns("steps", *shares, "lesson:lesson_idle")
-    return Grid(EN["idle_caption"], heads, rows)
+    return Grid(TEXTS["idle_caption"], heads, rows, TEXTS["idle_note"], table="idle")

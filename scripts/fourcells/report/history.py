@@ -8,11 +8,11 @@ import pandas as pd
 
 from fourcells.report import numbers as n
 from fourcells.report.blocks import Commands
+from fourcells.report.catalogue import LABELS, TEXTS
 from fourcells.report.data import Data
+from fourcells.report.data_words import said
 from fourcells.report.grid import Grid, columns, drop_empty, figure, mean, text
-from fourcells.report.texts import EN
 from fourcells.report.timings import KEYS, name, verdicts
-from fourcells.report.words import LABELS
 
 CALIBRATIONS = [
     "python_mloops_before",
@@ -40,15 +40,15 @@ def crossing(data: Data) -> list:
             [text(name(row)), *_when(row.started), *_calibrations(block.loc[[row.Index]])]
             for row in block[block.mixed].itertuples()
         ]
-        head = EN["rest_of_repeat"].format(repeat=repeat, n=len(rest))
+        head = TEXTS["rest_of_repeat"].format(repeat=repeat, n=len(rest))
         first = rest.started.dropna().min() if len(rest) else None
         rows.append([text(head), *_when(first), *_calibrations(rest)])
     heads = columns("name:timing", "text:started", *CALIBRATIONS)
-    grid = Grid(EN["crossing_caption"], heads, rows, EN["crossing_note"])
+    grid = Grid(TEXTS["crossing_caption"], heads, rows, TEXTS["crossing_note"], table="timings")
     lines = [each["again"] for each in mixed]
     return [
         drop_empty(grid, [LABELS[column] for column in CALIBRATIONS]),
-        Commands(EN["crossing_commands"], lines),
+        Commands(TEXTS["crossing_commands"], lines),
     ]
 
 
@@ -83,25 +83,26 @@ def attempts(data: Data) -> Grid | None:
                 figure(row.tok_s / now - 1 if known else None, lambda v: n.percent(v, sign=True)),
                 text(", ".join(verdicts(row.verdict))),
                 text(_state(row, counts)),
-                text(row.reason),
+                text(said(row.reason)),
             ]
         )
     heads = columns("name:timing", "attempt", "text:started", "tok_s", "against_current")
     heads += columns("text:verdict", "text:state", "text:reason")
-    return Grid(EN["attempts_caption"], heads, rows, EN["attempts_note"], "attempts")
+    note = TEXTS["attempts_note"]
+    return Grid(TEXTS["attempts_caption"], heads, rows, note, "attempts", "attempts")
 
 
 def _state(row, counts: bool) -> str:
     if counts:
         return LABELS["counts"]
     if not n.is_missing(row.problem):
-        return EN["unusable"].format(problem=row.problem)
+        return TEXTS["unusable"].format(problem=said(row.problem))
     return LABELS["superseded"]
 
 
 def one_way(data: Data) -> list[str]:
     """One sentence per engine whose reruns went one way only."""
-    return [EN[f"one_way_{each['direction']}"].format(**each) for each in data.trust("one_way")]
+    return [TEXTS[f"one_way_{each['direction']}"].format(**each) for each in data.trust("one_way")]
 
 
 def without_reason(data: Data) -> list[str]:
@@ -110,7 +111,7 @@ def without_reason(data: Data) -> list[str]:
     if not reruns:
         return []
     names = "; ".join(
-        EN["attempt_name"].format(timing=name(SimpleNamespace(**each)), n=each["attempt"])
+        TEXTS["attempt_name"].format(timing=name(SimpleNamespace(**each)), n=each["attempt"])
         for each in reruns
     )
-    return [EN["without_reason"].format(names=names)]
+    return [TEXTS["without_reason"].format(names=names)]

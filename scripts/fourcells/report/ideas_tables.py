@@ -7,16 +7,14 @@ from dataclasses import replace
 import pandas as pd
 
 from fourcells.report import numbers as n
+from fourcells.report.catalogue import FACTORS, LABELS, PATHS, TEXTS
 from fourcells.report.chains import WAYS, Factor, Pair, factors, group_of, pairs
 from fourcells.report.data import Data, noise_floor
 from fourcells.report.findings import lesson_ratio
 from fourcells.report.grid import Cell, Column, Grid, columns, drop, drop_empty, figure, text
 from fourcells.report.grids import workload_pair
-from fourcells.report.ideas_words import FACTORS, PATHS
 from fourcells.report.noise import between, change
-from fourcells.report.texts import EN
 from fourcells.report.wording import conclusion
-from fourcells.report.words import LABELS
 
 BOUNDS = ["bound_longest", "bound_share", "bound_graham"]
 # What a factor's name means where it lies above or below 1, by the names of `wording`.
@@ -39,7 +37,7 @@ def paths(data: Data, pair: Pair) -> Grid:
         rows.append(
             [
                 text(_row_name(path, factor)),
-                text(f"{_several(factor.above)} / {_several(factor.below)}"),
+                text(f"{_several(data, factor.above)} / {_several(data, factor.below)}"),
                 figure(factor.estimate, n.ratio),
                 between(factor.low, factor.high, factor.n, n.ratio),
                 text(says),
@@ -52,25 +50,34 @@ def paths(data: Data, pair: Pair) -> Grid:
     heads = columns("name:way", "text:meaning", "estimate", "interval", "text:conclusion")
     heads += columns("predicted", "n", "lesson:lesson")
     heads += [Column(LABELS["repeat_n"].format(n=n.integer(r))) for r in repeats]
-    caption = EN["paths_caption"].format(
+    caption = TEXTS["paths_caption"].format(
         engine=pair.engine,
         baseline=pair.baseline,
         workload=pair.workload,
         slots=n.integer(pair.slots),
     )
-    grid = Grid(caption, heads, rows, EN["paths_note"], "paths")
+    grid = Grid(caption, heads, rows, TEXTS["paths_note"], "paths", table="attribution")
     return drop_empty(grid, [LABELS["predicted"], LABELS["lesson"]])
 
 
-def _several(names: str) -> str:
+def _several(data: Data, names: str) -> str:
     """Throughputs that are multiplied: 'vllm, static on A' -> '(vllm × static on A)'."""
-    return f"({names.replace(', ', EN['times'])})" if ", " in names else names
+    written = [_throughput(data, name) for name in names.split(", ")]
+    return f"({TEXTS['times'].join(written)})" if len(written) > 1 else written[0]
+
+
+def _throughput(data: Data, name: str) -> str:
+    """An engine, with the workload where the table names one."""
+    engine, on, workload = name.rpartition(" on ")
+    if not on or workload not in set(data.throughput.workload):
+        return name
+    return TEXTS["engine_on"].format(engine=engine, workload=workload)
 
 
 def _row_name(path: str, factor: Factor) -> str:
     """'engine first: refill'; the total stands by itself."""
     name = FACTORS.get(factor.name, factor.name)
-    return name if path == "total" else EN["path_row"].format(path=PATHS[path], factor=name)
+    return name if path == "total" else TEXTS["path_row"].format(path=PATHS[path], factor=name)
 
 
 def _lesson(data: Data, pair: Pair, factor: Factor) -> object:
@@ -98,7 +105,14 @@ def everywhere(data: Data) -> Grid:
         )
     heads = columns("name:ratio", "text:workload", "slots", "n")
     heads += columns(*(f"factor_{key}" for key in _CHAIN))
-    return Grid(EN["everywhere_caption"], heads, rows, EN["everywhere_note"], "noise")
+    return Grid(
+        TEXTS["everywhere_caption"],
+        heads,
+        rows,
+        TEXTS["everywhere_note"],
+        "noise",
+        table="attribution",
+    )
 
 
 _CHAIN = ("total", "engine", "early_exit", "refill")
@@ -128,8 +142,8 @@ def step_model(data: Data) -> Grid:
         )
     heads = columns("name:group", "a_ms", "c_us", "p_ms", "d_us", "a_over_c", "steps")
     heads += columns("text:fitted_on", "lesson:lesson_a", "lesson:lesson_c")
-    note = " ".join([EN["model_note"], *_graphs(data)])
-    grid = Grid(EN["model_caption"], heads, rows, note, "noise models")
+    note = " ".join([TEXTS["model_note"], *_graphs(data)])
+    grid = Grid(TEXTS["model_caption"], heads, rows, note, "noise models", table="step_model")
     return drop_empty(grid, [LABELS[key] for key in ("d_us", "lesson_a", "lesson_c")])
 
 
@@ -137,7 +151,7 @@ def _graphs(data: Data) -> list[str]:
     """What p means in groups whose CUDA graphs hold prompts."""
     held = data.step_model.dropna(subset=["graph_tokens"])
     return [
-        EN["model_graphs"].format(engines=", ".join(group.engine), tokens=n.integer(tokens))
+        TEXTS["model_graphs"].format(engines=", ".join(group.engine), tokens=n.integer(tokens))
         for tokens, group in held.groupby("graph_tokens")
     ]
 
@@ -147,7 +161,9 @@ def _fixed_part(row) -> Cell:
     value = _scaled(row.a_s, 1e3)
     if n.is_missing(row.rows_known):
         return figure(value, _two)
-    return Cell(EN["whole_step"].format(value=_two(value), rows=n.integer(row.rows_known)), value)
+    return Cell(
+        TEXTS["whole_step"].format(value=_two(value), rows=n.integer(row.rows_known)), value
+    )
 
 
 def _prompt_part(row) -> Cell:
@@ -156,7 +172,7 @@ def _prompt_part(row) -> Cell:
     if n.is_missing(row.extra_known):
         return figure(value, _two)
     extra = n.integer(row.extra_known)
-    return Cell(EN["with_prompts"].format(value=_two(value), extra=extra), value)
+    return Cell(TEXTS["with_prompts"].format(value=_two(value), extra=extra), value)
 
 
 def _scaled(value: object, by: float) -> float | None:
@@ -178,7 +194,7 @@ def prediction(data: Data, pair: Pair | None) -> Grid:
     every = predictions(data, frame)
     extra = ["admission", "rows_mean_computed", "predicted_tok_s", "measured_tok_s", *BOUNDS]
     grid = drop(every, [LABELS[key] for key in extra])
-    return replace(grid, caption=EN["prediction_caption"], note=EN["prediction_note"])
+    return replace(grid, caption=TEXTS["prediction_caption"], note=TEXTS["prediction_note"])
 
 
 def predictions(data: Data, frame: pd.DataFrame | None = None) -> Grid:
@@ -209,7 +225,14 @@ def predictions(data: Data, frame: pd.DataFrame | None = None) -> Grid:
     heads += columns("predicted_s", "measured_s", "residual", "decode_only_residual")
     heads += columns("steps_computed", "steps_measured", "rows_mean_computed")
     heads += columns("predicted_tok_s", "measured_tok_s", *BOUNDS)
-    return Grid(EN["prediction_caption_all"], heads, rows, EN["bounds_note"], "noise")
+    return Grid(
+        TEXTS["prediction_caption_all"],
+        heads,
+        rows,
+        TEXTS["bounds_note"],
+        "noise",
+        table="prediction",
+    )
 
 
 def _yes(value: object) -> str | None:
@@ -224,17 +247,17 @@ def residual_told(data: Data, pair: Pair) -> list[str]:
     if frame.empty:
         return []
     row = frame.iloc[0]
-    said = EN["prediction_told"].format(
+    said = TEXTS["prediction_told"].format(
         engine=pair.engine,
         workload=pair.workload,
         slots=n.integer(pair.slots),
-        fitted=EN["was_fitted" if row.fitted else "not_fitted"],
+        fitted=TEXTS["was_fitted" if row.fitted else "not_fitted"],
         predicted=n.seconds(row.predicted_s),
         measured=n.seconds(row.measured_s),
         residual=change(row.residual),
     )
     if not n.is_missing(row.decode_only_s):
-        said += " " + EN["prediction_decode"].format(
+        said += " " + TEXTS["prediction_decode"].format(
             decode=n.seconds(row.decode_only_s), residual=change(row.decode_only_residual)
         )
     return [said]

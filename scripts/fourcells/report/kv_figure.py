@@ -9,10 +9,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from fourcells.report import numbers as n
+from fourcells.report.catalogue import TEXTS
 from fourcells.report.data import Data
 from fourcells.report.kv_rules import Rule
 from fourcells.report.svg import draw
-from fourcells.report.texts import EN
 
 RESERVED, HELD, ROWS, PREEMPTED = "#c9dcef", "#2f6ca3", "#d9822b", "#b3261e"
 
@@ -23,7 +23,7 @@ def kv_figure(data: Data, rules: list[Rule]) -> Markup | None:
     if not shown:
         return None
     words = "; ".join(_alt(rule, runs) for rule, runs in shown)
-    label = EN["kv_alt"].format(workload=rules[0].first("workload"), panels=words)
+    label = TEXTS["kv_alt"].format(workload=rules[0].first("workload"), panels=words)
     return draw("kv", label, lambda: _draw(shown))
 
 
@@ -37,7 +37,7 @@ def timeline(data: Data, rule: Rule) -> pd.DataFrame:
 
 
 def _alt(rule: Rule, runs: pd.DataFrame) -> str:
-    return EN["kv_panel_alt"].format(
+    return TEXTS["kv_panel_alt"].format(
         rule=rule.words,
         reserved=n.percent(rule.mean("reserved_mean")),
         held=n.percent(rule.mean("held_mean")),
@@ -65,29 +65,37 @@ def _draw(shown: list[tuple[Rule, pd.DataFrame]]) -> Figure:
     axes[0][0].set_yticks([0, 0.5, 1])
     axes[0][0].yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
     axes[0][1].set_ylim(bottom=0)
+    axes[-1][0].xaxis.set_major_formatter(lambda value, _: n.tick(value))
     for ax in axes[-1]:
-        ax.set_xlabel(EN["kv_axis"], fontsize=9)
+        ax.set_xlabel(TEXTS["kv_axis"], fontsize=9)
     _legend(figure, any(runs.preempted.astype(float).sum() > 0 for _, runs in shown))
     return figure
 
 
 def _memory(ax, rule: Rule, runs: pd.DataFrame) -> None:
-    t = runs.t_s.astype(float)
     for column, colour in (("reserved", RESERVED), ("held", HELD)):
-        share = runs[column].astype(float)
-        ax.fill_between(t, 0, share, step="post", color=colour, linewidth=0)
+        values, edges = _stairs(runs, column)
+        ax.stairs(values, edges, fill=True, color=colour, linewidth=0)
     lost = runs[runs.preempted.astype(float).gt(0)]
     marks = {"marker": "v", "color": PREEMPTED, "markersize": 3.5, "linestyle": ""}
     ax.plot(lost.t_s.astype(float), [1.09] * len(lost), **marks)
-    told = EN["kv_panel_memory"].format(used=n.percent(rule.mean("used_of_reserved")))
+    told = TEXTS["kv_panel_memory"].format(used=n.percent(rule.mean("used_of_reserved")))
     _titles(ax, rule.words[0].upper() + rule.words[1:], told)
 
 
+def _stairs(runs: pd.DataFrame, column: str) -> tuple[list[float], list[float]]:
+    """Values, and the times [values + 1] from which and to which each holds; equal ones in a row
+    are one, which halves the picture."""
+    values, times = runs[column].astype(float).tolist(), runs.t_s.astype(float).tolist()
+    starts = [i for i in range(len(values)) if not i or values[i] != values[i - 1]]
+    return [values[i] for i in starts], [*(times[i] for i in starts), times[-1]]
+
+
 def _requests(ax, rule: Rule, runs: pd.DataFrame) -> None:
-    t, rows = runs.t_s.astype(float), runs.rows.astype(float)
-    ax.fill_between(t, 0, rows, step="post", color=ROWS, alpha=0.25, linewidth=0)
-    ax.step(t, rows, where="post", color=ROWS, linewidth=1.3)
-    _titles(ax, "", EN["kv_panel_rows"].format(mean=n.rate(rule.mean("rows_mean"))))
+    values, edges = _stairs(runs, "rows")
+    ax.stairs(values, edges, fill=True, color=ROWS, alpha=0.25, linewidth=0)
+    ax.stairs(values, edges, color=ROWS, linewidth=1.3)
+    _titles(ax, "", TEXTS["kv_panel_rows"].format(mean=n.rate(rule.mean("rows_mean"))))
 
 
 def _titles(ax, left: str, right: str) -> None:
@@ -100,17 +108,18 @@ def _titles(ax, left: str, right: str) -> None:
 def _legend(figure: Figure, preempted: bool) -> None:
     """Above the panels; the triangle only where somebody was preempted."""
     handles = [
-        Patch(facecolor=RESERVED, label=EN["kv_reserved"]),
-        Patch(facecolor=HELD, label=EN["kv_held"]),
-        Line2D([], [], color=ROWS, linewidth=1.6, label=EN["kv_in_flight"]),
+        Patch(facecolor=RESERVED, label=TEXTS["kv_reserved"]),
+        Patch(facecolor=HELD, label=TEXTS["kv_held"]),
+        Line2D([], [], color=ROWS, linewidth=1.6, label=TEXTS["kv_in_flight"]),
     ]
     marks = {"marker": "v", "color": PREEMPTED, "markersize": 5, "linestyle": ""}
     if preempted:
-        handles.append(Line2D([], [], label=EN["kv_preempted"], **marks))
+        handles.append(Line2D([], [], label=TEXTS["kv_preempted"], **marks))
     figure.legend(
         handles=handles,
         loc="lower left",
-        bbox_to_anchor=(0.1, 0.93),
+        bbox_to_anchor=(0.1, 0.88 + 0.3 / figure.get_figheight()),
+        borderaxespad=0,
         ncols=4,
         fontsize=9,
         columnspacing=1.2,

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fourcells.report import numbers as n
+from fourcells.report.catalogue import TEXTS
 from fourcells.report.data import Data, noise_floor
 from fourcells.report.grid import first
 from fourcells.report.kv_rules import KEYS, ONE_BLOCK, Ratio, Rule, count, measured, paired
-from fourcells.report.noise import bracketed
-from fourcells.report.texts import EN
-from fourcells.report.wording import conclusion, direction, sureness
+from fourcells.report.wording import bracketed, conclusion, direction, sureness
 
 MAX, EXACT, ON_DEMAND = "max", "exact", "on_demand"
 # Steps of one schedule under two rules may differ by a few (a step more until a slot is free).
@@ -42,9 +41,9 @@ def _requests(rules: list[Rule], named: dict[str, Rule]) -> list[str]:
     rows = {rule.name: rule.mean("rows_mean") for rule in told}
     if not {MAX, ON_DEMAND} <= set(rows):
         each = _each(told, lambda rule: n.rate(rows[rule.name]))
-        return [EN["kv_rows_each"].format(each=each, **words)]
+        return [TEXTS["kv_rows_each"].format(each=each, **words)]
     made = [
-        EN["kv_rows"].format(
+        TEXTS["kv_rows"].format(
             rows=n.rate(rows[ON_DEMAND]),
             most=n.integer(named[ON_DEMAND].mean("rows_max")),
             times=n.ratio(rows[ON_DEMAND] / rows[MAX]),
@@ -56,7 +55,7 @@ def _requests(rules: list[Rule], named: dict[str, Rule]) -> list[str]:
     if EXACT in rows:
         gained = rows[ON_DEMAND] > rows[MAX]
         made.append(
-            EN["kv_no_paging" if gained else "kv_no_gain"].format(
+            TEXTS["kv_no_paging" if gained else "kv_no_gain"].format(
                 exact=n.ratio(rows[EXACT] / rows[MAX]),
                 rows=n.rate(rows[EXACT]),
                 added=n.ratio(rows[ON_DEMAND] / rows[EXACT]),
@@ -67,7 +66,7 @@ def _requests(rules: list[Rule], named: dict[str, Rule]) -> list[str]:
 
 def _each(rules: Iterable[Rule], write) -> str:
     """'14.5 (maximum length), 66.8 (on demand)'."""
-    return ", ".join(EN["share"].format(value=write(rule), engine=rule.words) for rule in rules)
+    return ", ".join(TEXTS["share"].format(value=write(rule), engine=rule.words) for rule in rules)
 
 
 def _speed(data: Data, rules: list[Rule], named: dict[str, Rule]) -> list[str]:
@@ -75,14 +74,14 @@ def _speed(data: Data, rules: list[Rule], named: dict[str, Rule]) -> list[str]:
     others = [rule for rule in rules if rule.name not in (MAX, ONE_BLOCK) and rule.to_max()]
     made = []
     if others:
-        each = EN["join"].join(_speed_of(data, rule) for rule in reversed(others))
-        made.append(EN["kv_speed"].format(each=each))
+        each = TEXTS["join"].join(_speed_of(data, rule) for rule in reversed(others))
+        made.append(TEXTS["kv_speed"].format(each=each))
     if {EXACT, ON_DEMAND} <= set(named):
         beyond = paired(named[ON_DEMAND], named[EXACT])
         if beyond:
             way = direction(beyond.low, beyond.high, beyond.n, beyond.estimate, noise_floor(data))
             words = {"value": n.ratio(beyond.estimate), "sure": _sure(beyond)}
-            made.append(EN["kv_beyond"].format(says=EN[f"kv_beyond_{way}"], **words))
+            made.append(TEXTS["kv_beyond"].format(says=TEXTS[f"kv_beyond_{way}"], **words))
     return made
 
 
@@ -95,8 +94,8 @@ def _speed_of(data: Data, rule: Rule) -> str:
     ratio = rule.to_max()
     words = {"rule": rule.words, "value": n.ratio(ratio.estimate), "sure": _sure(ratio)}
     if ratio.n == 1 or n.is_missing(ratio.low):
-        return EN["kv_speed_each"].format(**words)
-    return EN["kv_speed_says"].format(says=says(data, ratio), **words)
+        return TEXTS["kv_speed_each"].format(**words)
+    return TEXTS["kv_speed_says"].format(says=says(data, ratio), **words)
 
 
 def says(data: Data, ratio: Ratio) -> str:
@@ -107,7 +106,7 @@ def says(data: Data, ratio: Ratio) -> str:
 def _memory(rules: list[Rule]) -> list[str]:
     told = [rule for rule in rules if rule.mean("used_of_reserved") is not None]
     each = _each(told, lambda rule: n.percent(rule.mean("used_of_reserved")))
-    return [EN["kv_memory"].format(each=each)] if told else []
+    return [TEXTS["kv_memory"].format(each=each)] if told else []
 
 
 def _price(rules: list[Rule], named: dict[str, Rule]) -> list[str]:
@@ -118,12 +117,12 @@ def _price(rules: list[Rule], named: dict[str, Rule]) -> list[str]:
     others = [rule for rule in rules if rule.name != ON_DEMAND and rule.mean("preemptions")]
     if others:
         each = _each(others, lambda rule: count(rule.mean("preemptions")))
-        said = EN["kv_others_some"].format(each=each)
+        said = TEXTS["kv_others_some"].format(each=each)
     else:
-        said = EN["kv_others_none"]
+        said = TEXTS["kv_others_none"]
     key = "kv_price" if own else "kv_price_none"
     tokens = n.integer(named[ON_DEMAND].mean("recomputed_tokens"))
-    return [EN[key].format(preempted=count(own), tokens=tokens, others=said)]
+    return [TEXTS[key].format(preempted=count(own), tokens=tokens, others=said)]
 
 
 def _check(data: Data, named: dict[str, Rule]) -> list[str]:
@@ -136,16 +135,16 @@ def _check(data: Data, named: dict[str, Rule]) -> list[str]:
         return []
     rows, steps, rows_max, steps_max = facts
     same = abs(steps / steps_max - 1) <= SAME and abs(rows / rows_max - 1) <= SAME
-    said = EN["kv_check"].format(
+    said = TEXTS["kv_check"].format(
         rows=n.rate(rows),
         steps=n.integer(steps),
         rows_max=n.rate(rows_max),
         steps_max=n.integer(steps_max),
-        says=EN["kv_check_same" if same else "kv_check_apart"],
+        says=TEXTS["kv_check_same" if same else "kv_check_apart"],
     )
     ratio = one.to_max()
     if ratio:
-        said += " " + EN["kv_check_speed"].format(speed=_speed_of(data, one))
+        said += " " + TEXTS["kv_check_speed"].format(speed=_speed_of(data, one))
     return [said]
 
 
@@ -157,8 +156,8 @@ def _bound(rules: list[Rule]) -> list[str]:
         for rule in rules
         if (rule.mean("rows_max") or 0) >= slots and rule.mean("preemptions") == 0
     ]
-    names = EN["list_and"].join(rule.words for rule in full)
-    return [EN["kv_bound"].format(slots=n.integer(slots), rules=names)] if full else []
+    names = TEXTS["list_and"].join(rule.words for rule in full)
+    return [TEXTS["kv_bound"].format(slots=n.integer(slots), rules=names)] if full else []
 
 
 def _same(data: Data, rule: Rule):
@@ -179,15 +178,17 @@ def lengths_told(data: Data, rules: list[Rule]) -> list[str]:
     if frame.reserve_tokens.nunique() < 2:
         return []
     each = [
-        EN["kv_sweep_each"].format(rows=n.rate(part.rows_mean.mean()), reserved=n.integer(reserved))
+        TEXTS["kv_sweep_each"].format(
+            rows=n.rate(part.rows_mean.mean()), reserved=n.integer(reserved)
+        )
         for reserved, part in frame.groupby("reserve_tokens")
     ]
     beyond = 2 * int(frame.reserve_tokens.max())
     rows = int(rules[0].first("usable_tokens")) // beyond
-    said = EN["kv_sweep_computed"].format(
+    said = TEXTS["kv_sweep_computed"].format(
         each=", ".join(each), reserved=n.integer(beyond), rows=n.integer(rows)
     )
-    return [EN["kv_sweep"].format(each=said)]
+    return [TEXTS["kv_sweep"].format(each=said)]
 
 
 def blocks_told(data: Data, rules: list[Rule]) -> list[str]:
@@ -200,14 +201,14 @@ def blocks_told(data: Data, rules: list[Rule]) -> list[str]:
         if part.block_size.nunique() < 2 or part.preemptions.astype(float).sum():
             continue
         each = [
-            EN["kv_blocks_each"].format(size=n.integer(size), value=_rate(rows))
+            TEXTS["kv_blocks_each"].format(size=n.integer(size), value=_rate(rows))
             for size, rows in part.groupby("block_size")
         ]
-        sure = EN["kv_blocks_sure"] if part.low.notna().any() else ""
+        sure = TEXTS["kv_blocks_sure"] if part.low.notna().any() else ""
         words = {"workload": workload, "slots": n.integer(slots), "sure": sure}
-        made.append(EN["kv_blocks"].format(each=", ".join(each), **words))
+        made.append(TEXTS["kv_blocks"].format(each=", ".join(each), **words))
     return made
 
 
 def _rate(rows) -> str:
-    return bracketed(first(rows.estimate), first(rows.low), first(rows.high), n.rate).text
+    return bracketed(first(rows.estimate), first(rows.low), first(rows.high), n.rate)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from fourcells.report import numbers as n
+from fourcells.report.catalogue import KV_NAMES, LABELS, RULES, TEXTS
 from fourcells.report.data import Data
+from fourcells.report.data_words import said
 from fourcells.report.grid import Cell, Column, Grid, columns, figure, text
 from fourcells.report.grids import main_ratios
-from fourcells.report.kv_words import KV_NAMES, RULES
-from fourcells.report.texts import EN
-from fourcells.report.words import LABELS
 
 LESSON, PAPER = "lesson", "paper"
 # Quantities that a table of their own holds, by rule.
@@ -51,16 +50,16 @@ def reported(data: Data) -> Grid:
             [
                 text(KV_NAMES.get(quantity, quantity)),
                 *(_quantity(by_source.get(source)) for source in shown),
-                *([text(formula)] if shown else []),
+                *([text(said(formula))] if shown else []),
                 _quantity(given),
-                text(given.formula if given else None),
+                text(said(given.formula) if given else None),
             ]
         )
     heads = columns("name:quantity") + [Column(source) for source in shown]
     if shown:
         heads.append(Column(LABELS["formula_of"].format(source=shown[0]), "text"))
     heads += [Column(LABELS["lesson"], "lesson"), Column(LABELS["lesson_formula"], "lesson-text")]
-    return Grid(EN["kv_caption"], heads, rows, EN["kv_note"], "kv")
+    return Grid(TEXTS["kv_caption"], heads, rows, TEXTS["kv_note"], "kv", table="kv")
 
 
 def _quantity(row) -> Cell:
@@ -80,8 +79,10 @@ def computed(data: Data) -> Grid:
     for source in shown:
         kind = "lesson" if source == LESSON else "number"
         words = {"source": LABELS["lesson"] if source == LESSON else source}
-        heads += [Column(EN[f"kv_of_{key}"].format(**words), kind) for key in _COMPUTED]
-    return Grid(EN["computed_caption"], heads, rows, EN["computed_note"], "noise nowrap")
+        heads += [Column(TEXTS[f"kv_of_{key}"].format(**words), kind) for key in _COMPUTED]
+    return Grid(
+        TEXTS["computed_caption"], heads, rows, TEXTS["computed_note"], "noise nowrap", table="kv"
+    )
 
 
 _COMPUTED = (*BY_RULE, "gain")
@@ -106,7 +107,7 @@ def arithmetic_told(data: Data) -> list[str]:
     made = []
     if {"on_demand", "exact", "pow2", "max"} <= set(fit) and "requests_by_use" in given:
         made.append(
-            EN["kv_ladder_told"].format(
+            TEXTS["kv_ladder_told"].format(
                 by_use=n.integer(given["requests_by_use"]),
                 by_max=n.integer(int(given["requests_by_max"])),
                 factor=n.ratio(given["factor"]),
@@ -119,7 +120,7 @@ def arithmetic_told(data: Data) -> list[str]:
         )
     if "exercise_by_use" in given:
         made.append(
-            EN["kv_exercise"].format(
+            TEXTS["kv_exercise"].format(
                 capacity=n.integer(given["exercise_capacity_tokens"]),
                 by_max=n.integer(int(given["exercise_by_max"])),
                 by_use=n.integer(int(given["exercise_by_use"])),

@@ -8,9 +8,10 @@ import pandas as pd
 
 from fourcells.analysis.stats import geometric_mean, t_interval
 from fourcells.report import numbers as n
+from fourcells.report.catalogue import RULES
 from fourcells.report.data import Data
 from fourcells.report.grid import first, mean
-from fourcells.report.kv_words import RULES
+from fourcells.report.wording import bracketed
 
 ONE_BLOCK = "one block"
 # Timings of one group had the same requests and the same memory.
@@ -28,8 +29,7 @@ class Ratio:
 
     def bracketed(self) -> str:
         """'3.30x [2.91x, 3.74x]', or the estimate alone."""
-        ends = "" if n.is_missing(self.low) else f" [{n.ratio(self.low)}, {n.ratio(self.high)}]"
-        return n.ratio(self.estimate) + ends
+        return bracketed(self.estimate, self.low, self.high)
 
 
 @dataclass(frozen=True)

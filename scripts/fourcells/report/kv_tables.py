@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fourcells.report import numbers as n
+from fourcells.report.catalogue import LABELS, RULES, TEXTS
 from fourcells.report.data import Data
 from fourcells.report.grid import (
     Cell,
@@ -19,10 +20,7 @@ from fourcells.report.grid import (
 from fourcells.report.kv_findings import MAX, says
 from fourcells.report.kv_reported import LESSON, PAPER, by_rule
 from fourcells.report.kv_rules import Ratio, Rule, count, rest
-from fourcells.report.kv_words import RULES
 from fourcells.report.noise import between
-from fourcells.report.texts import EN
-from fourcells.report.words import LABELS
 
 
 def reservations(data: Data, rules: list[Rule]) -> Grid:
@@ -30,12 +28,14 @@ def reservations(data: Data, rules: list[Rule]) -> Grid:
     rows = [_reservation(data, rule) for rule in rules]
     heads = columns("name:rule", "rows_max", "rows_mean", "steps", "tok_s", "interval")
     heads += columns("ratio_to_max", "text:conclusion", "n")
-    caption = EN["reservations_caption"].format(
+    caption = TEXTS["reservations_caption"].format(
         workload=rules[0].first("workload"),
         slots=n.integer(rules[0].first("slots")),
         usable=n.integer(rules[0].first("usable_tokens")),
     )
-    grid = Grid(caption, heads, rows, EN["reservations_note"], "noise nowrap")
+    grid = Grid(
+        caption, heads, rows, TEXTS["reservations_note"], "noise nowrap", table="reservations"
+    )
     return drop_empty(grid, [LABELS["ratio_to_max"]])
 
 
@@ -73,7 +73,14 @@ def beforehand(rules: list[Rule]) -> Grid:
     ]
     heads = columns("name:rule", "text:engine", "block_size", "reserve_tokens", "rows_computed")
     heads += columns("rows_mean", "steps_computed", "steps")
-    grid = Grid(EN["beforehand_caption"], heads, rows, EN["beforehand_note"], "noise nowrap")
+    grid = Grid(
+        TEXTS["beforehand_caption"],
+        heads,
+        rows,
+        TEXTS["beforehand_note"],
+        "noise nowrap",
+        table="reservations",
+    )
     return drop_empty(grid, [LABELS["reserve_tokens"]])
 
 
@@ -97,7 +104,14 @@ def ladder(data: Data, rules: list[Rule]) -> Grid:
     ]
     heads = columns("name:rule", *_SHARES, "lesson:used_lesson", "lesson:used_paper")
     heads += columns("preemptions", "recomputed_tokens")
-    grid = Grid(EN["ladder_caption"], heads, rows, EN["ladder_note"], "noise nowrap")
+    grid = Grid(
+        TEXTS["ladder_caption"],
+        heads,
+        rows,
+        TEXTS["ladder_note"],
+        "noise nowrap",
+        table="reservations",
+    )
     return drop_empty(grid, [LABELS[key] for key in ("used_lesson", "used_paper")])
 
 
@@ -125,8 +139,15 @@ def waits(data: Data, rules: list[Rule]) -> Grid:
         if by_length
     ]
     heads = columns("name:rule")
-    heads += [Column(EN["waits_of"].format(tokens=n.integer(length))) for length in lengths]
-    return Grid(EN["waits_caption"], heads, rows, EN["waits_note"], "noise nowrap")
+    heads += [Column(TEXTS["waits_of"].format(tokens=n.integer(length))) for length in lengths]
+    return Grid(
+        TEXTS["waits_caption"],
+        heads,
+        rows,
+        TEXTS["waits_note"],
+        "noise nowrap",
+        table="reservation_waits",
+    )
 
 
 def _wait(row) -> Cell:
@@ -134,7 +155,7 @@ def _wait(row) -> Cell:
         return text(None)
     written = n.seconds(row.wait_median_s)
     if not n.is_missing(row.wait_p90_s):
-        written = EN["waits_cell"].format(median=written, p90=n.seconds(row.wait_p90_s))
+        written = TEXTS["waits_cell"].format(median=written, p90=n.seconds(row.wait_p90_s))
     return Cell(written, float(row.wait_median_s))
 
 
@@ -166,7 +187,7 @@ def others(data: Data, rules: list[Rule]) -> Grid:
     heads = columns("name:engine", "text:rule", "text:workload", "slots", "usable", "block_size")
     heads += columns("reserve_tokens", "rows_max", "rows_mean", "steps", "tok_s", "interval")
     heads += columns("ratio_to_max", "preemptions", "n")
-    grid = Grid(EN["rest_caption"], heads, rows, name="noise nowrap")
+    grid = Grid(TEXTS["rest_caption"], heads, rows, name="noise nowrap", table="reservations")
     return drop_empty(grid, [LABELS[key] for key in ("reserve_tokens", "ratio_to_max")])
 
 

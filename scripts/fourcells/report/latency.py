@@ -6,7 +6,10 @@ from dataclasses import replace
 
 import pandas as pd
 
+from fourcells.analysis import lesson
 from fourcells.report import numbers as n
+from fourcells.report import wording
+from fourcells.report.catalogue import LABELS, TEXTS
 from fourcells.report.data import Data, ratio_interval
 from fourcells.report.grid import (
     Cell,
@@ -22,9 +25,7 @@ from fourcells.report.grid import (
     mean,
     text,
 )
-from fourcells.report.texts import EN
-from fourcells.report.wording import conclusion
-from fourcells.report.words import LABELS
+from fourcells.report.wording import bracketed, conclusion
 
 
 def medians(latency: pd.DataFrame) -> list[Grid]:
@@ -52,8 +53,11 @@ def medians(latency: pd.DataFrame) -> list[Grid]:
         heads = columns("name:engine", "slots", "output_tokens", "requests", *metrics)
         heads += columns("lesson:lesson_ttft_s", "lesson:lesson_e2e_s")
         repeats = frame.repeat.nunique()
-        caption = EN["latency_caption"] if repeats > 1 else EN["latency_caption_one"]
-        grid = Grid(caption.format(workload=workload, n=repeats), heads, rows)
+        caption = TEXTS["latency_caption"] if repeats > 1 else TEXTS["latency_caption_one"]
+        caption = caption.format(workload=workload, n=repeats)
+        beside = frame[["lesson_ttft_s", "lesson_e2e_s"]].notna().any(axis=None)
+        note = TEXTS["latency_note"] if beside else ""
+        grid = Grid(caption, heads, rows, note, table="latency")
         made.append(drop_empty(grid, (LABELS["lesson_ttft_s"], LABELS["lesson_e2e_s"])))
     return made
 
@@ -86,18 +90,24 @@ def ratios(data: Data) -> Grid:
     heads = columns("name:engine", "slots", "text:compared", "text:workload")
     heads += columns("output_tokens", "estimate", "n", "interval", "text:conclusion")
     heads += columns("lesson:lesson")
-    grid = drop_spread(Grid(EN["e2e_caption"], heads, rows, name="noise"))
+    grid = drop_spread(Grid(TEXTS["e2e_caption"], heads, rows, name="noise", table="ratios"))
     grid = drop_empty(grid, [LABELS["lesson"]])
     if frame.kind.nunique() < 2:
         grid = drop(grid, [LABELS["workload"]])
-    return replace(grid, note=f"{EN['e2e_note']} {grid.note}".strip())
+    return replace(grid, note=f"{_note()} {grid.note}".strip())
+
+
+def _note() -> str:
+    """What is divided, and what the lesson found for its shortest requests."""
+    few, many = (n.ratio(lesson.sooner(cell)) for cell in ("vllm_16", "vllm_256"))
+    return TEXTS["e2e_note"].format(few=few, many=many)
 
 
 def _beside(baseline: str, slots: object) -> str:
     """'static, 16 slots'."""
     if n.is_missing(slots):
         return baseline
-    return f"{baseline}, {n.integer(slots)} {LABELS['slots']}"
+    return f"{baseline}, {wording.slots(slots)}"
 
 
 def intervals(data: Data) -> list[Grid]:
@@ -124,8 +134,8 @@ def intervals(data: Data) -> list[Grid]:
             )
         heads = columns("name:engine", "slots", "output_tokens", "repeat", "requests")
         heads += columns("ttft_interval", "e2e_returned_interval", *percentiles)
-        caption = EN["medians_caption"].format(workload=workload)
-        grid = Grid(caption, heads, rows, EN["medians_note"])
+        caption = TEXTS["medians_caption"].format(workload=workload)
+        grid = Grid(caption, heads, rows, TEXTS["medians_note"], table="latency")
         if frame.repeat.nunique() < 2:
             grid = drop(grid, [LABELS["repeat"]])
         made.append(drop_empty(grid, [LABELS[key] for key in percentiles]))
@@ -134,8 +144,5 @@ def intervals(data: Data) -> list[Grid]:
 
 def _median(part, metric: str) -> Cell:
     """'1.88 [1.80, 1.95]' of one repeat."""
-    middle = n.seconds(first(part[f"{metric}_s"]))
-    low, high = (first(part[f"{metric}_{end}"]) for end in ("low", "high"))
-    if low is None or high is None:
-        return text(middle)
-    return Cell(f"{middle} [{n.seconds(low)}, {n.seconds(high)}]")
+    ends = (first(part[f"{metric}_{end}"]) for end in ("s", "low", "high"))
+    return text(bracketed(*ends, n.seconds))

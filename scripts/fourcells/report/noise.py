@@ -7,8 +7,12 @@ from dataclasses import replace
 
 import pandas as pd
 
+from fourcells.analysis import lesson
 from fourcells.report import numbers as n
+from fourcells.report import wording
+from fourcells.report.catalogue import LABELS, TEXTS
 from fourcells.report.data import Data, ratio_interval
+from fourcells.report.data_words import said, value
 from fourcells.report.grid import (
     Cell,
     Column,
@@ -22,9 +26,7 @@ from fourcells.report.grid import (
     text,
 )
 from fourcells.report.grids import ratio_meaning
-from fourcells.report.texts import EN
-from fourcells.report.wording import conclusion, passed
-from fourcells.report.words import LABELS
+from fourcells.report.wording import bracketed, conclusion, passed
 
 # Of fewer repeats none is called an outlier, by the analysis.
 LEAST_FOR_OUTLIERS = 5
@@ -38,14 +40,8 @@ def change(value: object) -> str:
 def between(low: object, high: object, count: object, write: Callable[[object], str]) -> Cell:
     """'1.80x to 2.10x', or why there is no interval."""
     if n.is_missing(low) or n.is_missing(high):
-        return text(EN["says_one"] if not n.is_missing(count) and count <= 1 else None)
-    return Cell(f"{write(low)} to {write(high)}")
-
-
-def bracketed(value: object, low: object, high: object, write: Callable[[object], str]) -> Cell:
-    """'1.90x [1.50x, 2.40x]', or what of it there is."""
-    ends = "" if n.is_missing(low) or n.is_missing(high) else f"[{write(low)}, {write(high)}]"
-    return text(f"{'' if n.is_missing(value) else write(value)} {ends}".strip())
+        return text(TEXTS["says_one"] if not n.is_missing(count) and count <= 1 else None)
+    return Cell(TEXTS["from_to"].format(low=write(low), high=write(high)))
 
 
 def cells(data: Data) -> Grid:
@@ -56,7 +52,7 @@ def cells(data: Data) -> Grid:
     for row in frame.itertuples():
         one = not n.is_missing(row.n) and row.n <= 1
         spread = [
-            text(EN["says_one"]) if one else figure(getattr(row, key), n.percent)
+            text(TEXTS["says_one"]) if one else figure(getattr(row, key), n.percent)
             for key in ("cv", "spread", "drop")
         ]
         rows.append(
@@ -68,23 +64,30 @@ def cells(data: Data) -> Grid:
                 figure(row.mean_tok_s, n.rate),
                 *spread,
                 figure(row.lesson_drop, n.percent),
-                bracketed(row.drift_per_hour, row.drift_low, row.drift_high, change),
+                text(bracketed(row.drift_per_hour, row.drift_low, row.drift_high, change)),
                 Cell(_outliers(row)),
             ]
         )
     heads = columns("name:engine", "slots", "text:workload", "n", "mean_tok_s", "cv", "spread")
     heads += columns("drop", "lesson:lesson_drop", "drift_per_hour", "text:outliers")
-    grid = Grid(EN["noise_caption"], heads, rows, EN["noise_note"], "noise")
+    grid = Grid(TEXTS["noise_caption"], heads, rows, _note(), "noise", table="noise")
     if frame.drift_per_hour.map(n.is_missing).all():
         grid = drop(grid, [LABELS["drift_per_hour"]])
     return drop_empty(grid, [LABELS["lesson_drop"]])
+
+
+def _note() -> str:
+    """The three definitions, with how far the lesson's two runs were apart by the last one."""
+    static, _ = lesson.runs_apart("static_16", "B")
+    low, high = map(n.percent, lesson.runs_apart("vllm_16", "B"))
+    return TEXTS["noise_note"].format(static=n.percent(static), low=low, high=high)
 
 
 def _outliers(row) -> str:
     """The repeats that stand out; a dash where there are too few to look."""
     if not n.is_missing(row.outliers):
         return str(row.outliers).replace(",", ", ")
-    return EN["no_outlier"] if row.n >= LEAST_FOR_OUTLIERS else n.MISSING
+    return TEXTS["no_outlier"] if row.n >= LEAST_FOR_OUTLIERS else n.MISSING
 
 
 def conclusions(data: Data) -> Grid:
@@ -104,8 +107,8 @@ def conclusions(data: Data) -> Grid:
         unpaired = first(part.unpaired_estimate), *_pair(part, "unpaired")
         says = conclusion(name, **told)
         otherwise = conclusion(name, *unpaired[1:], told["n"])
-        if crosses and otherwise not in (says, EN["says_open"]):
-            says = EN["says_unpaired"].format(said=says, unpaired=otherwise)
+        if crosses and otherwise not in (says, TEXTS["says_open"]):
+            says = TEXTS["says_unpaired"].format(said=says, unpaired=otherwise)
         rows.append(
             [
                 text(_ratio_name(data, name, engine, baseline, slots)),
@@ -113,28 +116,36 @@ def conclusions(data: Data) -> Grid:
                 text(says),
                 between(told["low"], told["high"], told["n"], n.ratio),
                 between(*_pair(part, "boot"), told["n"], n.ratio),
-                bracketed(*unpaired, n.ratio) if crosses else text(None),
+                text(bracketed(*unpaired) if crosses else None),
                 figure(told["n"], n.integer),
                 figure(first(part.lesson), n.ratio),
             ]
         )
     heads = columns("name:ratio", "estimate", "text:conclusion", "t_interval", "bootstrap")
     heads += columns("unpaired", "n", "lesson:lesson")
-    grid = Grid(EN["conclusions_caption"], heads, rows, EN["conclusions_note"], "noise")
+    grid = Grid(
+        TEXTS["conclusions_caption"],
+        heads,
+        rows,
+        TEXTS["conclusions_note"],
+        "noise",
+        table="ratios",
+    )
     if frame.boot_low.map(n.is_missing).all():
         grid = replace(drop(grid, [LABELS["bootstrap"]]), note="")
     if crossing:
-        return replace(grid, note=f"{grid.note} {EN['unpaired_note']}".strip())
+        return replace(grid, note=f"{grid.note} {TEXTS['unpaired_note']}".strip())
     return drop(grid, [LABELS["unpaired"]])
 
 
 def _ratio_name(data: Data, name: str, engine: str, baseline: object, slots: object) -> str:
     """'R_B: vllm / static on B, 16 slots'; a loss and Q say what they are by themselves."""
-    meaning = ratio_meaning(data, name, engine, baseline)
+    kind = "Q_alone" if name.startswith("Q") else name
+    meaning = ratio_meaning(data, name, engine, baseline, kind)
     head = "" if name.startswith("loss") else f"{name}: "
     if name.startswith("Q"):
-        meaning = f"{engine} / {baseline}, {meaning.partition(': ')[2] or meaning}"
-    return f"{head}{meaning}, {n.integer(slots)} {LABELS['slots']}"
+        meaning = f"{engine} / {baseline}, {meaning}"
+    return f"{head}{meaning}, {wording.slots(slots)}"
 
 
 def _pair(part: pd.DataFrame, kind: str) -> tuple:
@@ -147,8 +158,8 @@ def controls(data: Data) -> Grid:
     for row in data.controls[data.controls["name"].notna()].itertuples():
         rows.append(
             [
-                text(row.name),
-                text(row.kind),
+                text(said(row.name)),
+                text(value(row.kind)),
                 figure(row.n, n.integer),
                 figure(row.estimate, n.ratio),
                 between(row.low, row.high, row.n, n.ratio),
@@ -160,7 +171,9 @@ def controls(data: Data) -> Grid:
         )
     heads = columns("name:control", "text:kind", "n", "estimate", "interval", "expected")
     heads += columns("text:result", "text:together", "noise_floor")
-    return Grid(EN["controls_caption"], heads, rows, EN["controls_note"], "noise")
+    return Grid(
+        TEXTS["controls_caption"], heads, rows, TEXTS["controls_note"], "noise", table="controls"
+    )
 
 
 def variance(data: Data) -> Grid:
@@ -180,14 +193,14 @@ def variance(data: Data) -> Grid:
                 figure(row.repeat_s, n.seconds),
                 figure(row.sample_s, n.seconds),
                 figure(row.best_samples, n.integer),
-                text(row.advice),
+                text(said(row.advice)),
             ]
         )
     heads = columns("name:engine", "slots", "text:workload", "repeats", "samples", "total_sd")
     heads += columns(
         "between_sd", "within_sd", "repeat_s", "sample_s", "best_samples", "text:advice"
     )
-    grid = Grid(EN["variance_caption"], heads, rows, name="noise")
+    grid = Grid(TEXTS["variance_caption"], heads, rows, name="noise", table="variance")
     return drop_empty(grid, [LABELS[k] for k in ("between_sd", "within_sd", "best_samples")])
 
 
@@ -201,19 +214,19 @@ def left_out(limits: Mapping) -> Grid:
         for what in dict.fromkeys(what for by_way in ways.values() for what in by_way)
     ]
     heads = columns("name:counted") + [Column(name) for name in ways]
-    return Grid(EN["left_out_caption"], heads, rows)
+    return Grid(TEXTS["left_out_caption"], heads, rows, table="summary")
 
 
 def _ways(limits: Mapping) -> dict[str, Cell]:
     """One ratio counted in other ways, as '1.90x [1.50x, 2.40x]'."""
     ways = {
-        EN["left_out_repeat"].format(repeat=each.get("repeat")): each
+        TEXTS["left_out_repeat"].format(repeat=each.get("repeat")): each
         for each in limits["leave_one_out"]
     }
-    ways[EN["left_out_clean"]] = limits.get("clean_only") or {}
-    ways[EN["left_out_worst"]] = limits.get("worst_pairing") or {}
+    ways[TEXTS["left_out_clean"]] = limits.get("clean_only") or {}
+    ways[TEXTS["left_out_worst"]] = limits.get("worst_pairing") or {}
     ends = ("estimate", "low", "high")
-    return {what: bracketed(*map(each.get, ends), n.ratio) for what, each in ways.items()}
+    return {what: text(bracketed(*map(each.get, ends))) for what, each in ways.items()}
 
 
 def cost(limits: Mapping) -> Grid:
@@ -224,9 +237,9 @@ def cost(limits: Mapping) -> Grid:
         if n.is_missing(repeats):
             continue
         minutes = figure(limits.get(f"minutes_for_{percent}_percent"), n.rate)
-        target = text(EN["cost_target"].format(percent=percent))
+        target = text(TEXTS["cost_target"].format(percent=percent))
         rows.append([target, figure(repeats, n.integer), minutes])
     each = limits.get("minutes_per_repeat")
-    note = "" if n.is_missing(each) else EN["cost_note"].format(minutes=n.number(each, 1))
+    note = "" if n.is_missing(each) else TEXTS["cost_note"].format(minutes=n.number(each, 1))
     heads = columns("name:target", "needed_repeats", "needed_minutes")
-    return Grid(EN["cost_caption"], heads, rows, note)
+    return Grid(TEXTS["cost_caption"], heads, rows, note, table="summary")

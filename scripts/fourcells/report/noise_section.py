@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from fourcells.report import noise as tables
 from fourcells.report import numbers as n
 from fourcells.report.blocks import Commands, Details, Figure, Listing, Section, or_reason
+from fourcells.report.catalogue import LABELS, TEXTS
 from fourcells.report.data import Data
+from fourcells.report.data_words import said
 from fourcells.report.grid import drop
 from fourcells.report.ratio_figure import ratio_figure
-from fourcells.report.texts import EN
-from fourcells.report.words import LABELS
 
 PRECISE = "make precise TARGET=0.05"
 
@@ -19,17 +19,17 @@ PRECISE = "make precise TARGET=0.05"
 def noise(data: Data) -> Section:
     """The whole section. What is missing leaves its reason."""
     blocks: list = [*_conclusions(data), *_limits(data)]
-    blocks.append(or_reason(tables.cells(data), EN["noise_caption"], "why_no_noise"))
-    blocks.append(or_reason(tables.controls(data), EN["controls_caption"], "why_no_controls"))
-    blocks.append(Details(EN["variance_head"], _variance(data)))
-    return Section("noise", EN["noise_head"], "4", EN["noise_intro"], blocks)
+    blocks.append(or_reason(tables.cells(data), TEXTS["noise_caption"], "why_no_noise"))
+    blocks.append(or_reason(tables.controls(data), TEXTS["controls_caption"], "why_no_controls"))
+    blocks.append(Details(TEXTS["variance_head"], _variance(data)))
+    return Section("noise", TEXTS["noise_head"], "4", TEXTS["noise_intro"], blocks)
 
 
 def _conclusions(data: Data) -> Iterator:
     svg = ratio_figure(data)
     if svg:
-        yield Figure("conclusions", svg, EN["ratio_figure"])
-    yield or_reason(tables.conclusions(data), EN["conclusions_caption"], "why_no_ratio")
+        yield Figure("conclusions", svg, TEXTS["ratio_figure"], "ratios")
+    yield or_reason(tables.conclusions(data), TEXTS["conclusions_caption"], "why_no_ratio")
 
 
 def _limits(data: Data) -> Iterator:
@@ -42,16 +42,16 @@ def _limits(data: Data) -> Iterator:
         sentences += measured[0]["sentences"] if measured else []
     claim = _claim(data.summary.get("lesson_claim") or {})
     if sentences or claim:
-        yield Listing([*sentences, *claim])
+        yield Listing([said(sentence) for sentence in (*sentences, *claim)])
     if not sentences:
-        yield EN["absent"].format(what=EN["limits_head"], why=EN["why_no_limits"])
+        yield TEXTS["absent"].format(what=TEXTS["limits_head"], why=TEXTS["why_no_limits"])
     left_out = tables.left_out(limits)
     if left_out.rows:
-        yield Details(EN["left_out_head"], [left_out])
+        yield Details(TEXTS["left_out_head"], [left_out])
     cost = tables.cost(limits)
     if cost.rows:
-        command = Commands(EN["cost_command"], [PRECISE])
-        yield Details(EN["cost_head"], [cost, command])
+        command = Commands(TEXTS["cost_command"], [PRECISE])
+        yield Details(TEXTS["cost_head"], [cost, command])
 
 
 def _variance(data: Data) -> list:
@@ -59,8 +59,8 @@ def _variance(data: Data) -> list:
     grid = tables.variance(data)
     advice = data.variance.advice.dropna().unique()
     if len(advice) != 1:
-        return [or_reason(grid, EN["variance_caption"], "why_no_variance")]
-    return [str(advice[0]), drop(grid, [LABELS["advice"]])]
+        return [or_reason(grid, TEXTS["variance_caption"], "why_no_variance")]
+    return [said(str(advice[0])), drop(grid, [LABELS["advice"]])]
 
 
 def _claim(claim: dict) -> list[str]:
@@ -71,5 +71,5 @@ def _claim(claim: dict) -> list[str]:
         if any(map(n.is_missing, ends.values())):
             return []
         written = {key: n.ratio(value) for key, value in ends.items()}
-        sentence = EN["lesson_claim"].format(**written)
+        sentence = TEXTS["lesson_claim"].format(**written)
     return [sentence]

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from fourcells.analysis import commands
 from fourcells.report import history, setting, timings
+from fourcells.report import numbers as n
+from fourcells.report.catalogue import TEXTS
 from fourcells.report.data import Data
-from fourcells.report.texts import EN
+from fourcells.report.data_words import said
 
 
 @dataclass(frozen=True)
@@ -26,23 +28,20 @@ def notices(data: Data) -> list[Notice]:
     mixed = data.trust("mixed_sessions")
     if mixed:
         repeats = ", ".join(str(each["repeat"]) for each in mixed)
-        made.append(Notice(EN["mixed_one" if len(mixed) == 1 else "mixed"].format(n=repeats)))
+        made.append(Notice(TEXTS["mixed_one" if len(mixed) == 1 else "mixed"].format(n=repeats)))
     elsewhere = data.trust("elsewhere")
     if elsewhere:
-        items = [f"{each['timing']}: {each['what']}" for each in elsewhere]
+        items = [f"{each['timing']}: {said(each['what'])}" for each in elsewhere]
         again = commands.again(*(each["timing"] for each in elsewhere))
-        made.append(Notice(EN["elsewhere"], items, [again]))
+        made.append(Notice(TEXTS["elsewhere"], items, [again]))
     one_way = history.one_way(data)
     if one_way:
         made.append(Notice(" ".join(one_way)))
-    publishable = data.summary.get("publishable") or {}
-    if publishable.get("value") is False:
-        made.append(Notice(EN["not_publishable"], [str(r) for r in publishable["reasons"]]))
     return made
 
 
 def _setting(data: Data) -> list[Notice]:
-    measured, said = data.measured, []
+    measured, told = data.measured, []
     if not measured.get("lesson_scale"):
         model = measured.get("model")
         name = model.get("name") if isinstance(model, dict) else model
@@ -52,15 +51,17 @@ def _setting(data: Data) -> list[Notice]:
             "dtype": setting.written(measured.get("dtype")),
             "device": setting.written(measured.get("device")),
         }
-        said.append(EN["not_lesson"].format(**words))
+        told.append(TEXTS["not_lesson"].format(**words))
     if measured.get("weights") == "random":
-        said.append(EN["random_weights"])
-    return [Notice(" ".join(said))] if said else []
+        told.append(TEXTS["random_weights"])
+    return [Notice(" ".join(told))] if told else []
 
 
 def _missing(data: Data) -> list[Notice]:
     missing = timings.missing_commands(data)
-    return [Notice(EN["missing"].format(n=len(missing)), commands=missing)] if missing else []
+    if not missing:
+        return []
+    return [Notice(TEXTS["missing"].format(n=n.integer(len(missing))), commands=missing)]
 
 
 def _stale(data: Data) -> list[Notice]:
@@ -70,16 +71,18 @@ def _stale(data: Data) -> list[Notice]:
     by_key: dict[str, list[str]] = {}
     for each in stale:
         by_key.setdefault(each["what"], []).append(each["timing"])
-    items = [f"{what}: {', '.join(paths)}" for what, paths in by_key.items()]
+    items = [f"{said(what)}: {', '.join(paths)}" for what, paths in by_key.items()]
     again = commands.again(*(each["timing"] for each in stale))
-    return [Notice(EN["stale"].format(n=len(stale)), items, [again])]
+    return [Notice(TEXTS["stale"].format(n=n.integer(len(stale))), items, [again])]
 
 
 def _unclean(data: Data) -> list[Notice]:
     unclean = timings.unclean(data)
     if unclean.empty:
         return []
-    kinds = Counter(w for v in unclean.verdict for w in timings.verdicts(v) or ["none"])
+    none = [TEXTS["no_verdict"]]
+    kinds = Counter(w for v in unclean.verdict for w in timings.verdicts(v) or none)
     words = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
     total = len(data.timings.drop_duplicates(timings.KEYS))
-    return [Notice(EN["not_clean"].format(n=len(unclean), total=total, kinds=words))]
+    counts = {"n": n.integer(len(unclean)), "total": n.integer(total)}
+    return [Notice(TEXTS["not_clean"].format(**counts, kinds=words))]

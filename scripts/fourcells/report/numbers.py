@@ -1,9 +1,14 @@
-"""How every number of the page is written: one place, so that one value never has two spellings."""
+"""How every number of the page is written: one place, so that one value never has two spellings.
+
+Digits are grouped and divided as the language does that is being spoken.
+"""
 
 from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+
+from fourcells.report.catalogue import DIGITS, TEXTS
 
 MISSING = "\u2013"  # en dash: nothing was measured or computed here
 MINUS = "\u2212"
@@ -30,7 +35,17 @@ def number(value: object, digits: int = 1, sign: bool = False) -> str:
     text = f"{float(value):+,.{digits}f}" if sign else f"{float(value):,.{digits}f}"
     if not any(c in "123456789" for c in text):
         text = text.lstrip("+-")  # never "-0.0"
-    return text.replace("-", MINUS)
+    return in_signs(text).replace("-", MINUS)
+
+
+def in_signs(text: str) -> str:
+    """Digits as Python writes them, in the signs of the language: '1,262.5' -> '1.262,5'."""
+    return text.translate(str.maketrans({".": DIGITS["decimal"], ",": DIGITS["group"]}))
+
+
+def tick(value: float) -> str:
+    """A number on an axis, with the digits it needs: 0.5 -> '0.5', 2000.0 -> '2,000'."""
+    return in_signs(f"{value:,g}").replace("-", MINUS)
 
 
 def integer(value: object) -> str:
@@ -48,7 +63,7 @@ def ratio(value: object) -> str:
     if is_missing(value):
         return MISSING
     if float(value) and not 0.01 <= abs(float(value)) < 1e6:
-        return f"{float(value):.1e}x".replace("e+0", "e").replace("e+", "e")
+        return in_signs(f"{float(value):.1e}x".replace("e+0", "e").replace("e+", "e"))
     return number(value, 2) + "x"
 
 
@@ -79,10 +94,12 @@ def size(value: object) -> str:
     if is_missing(value):
         return MISSING
     amount = float(value)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if abs(amount) < 1024 or unit == "GiB":
-            return f"{number(amount, 0 if unit == 'bytes' else 2)} {unit}"
+    if abs(amount) < 1024:
+        return TEXTS["bytes"].format(n=number(amount, 0))
+    for unit in ("KiB", "MiB", "GiB"):
         amount /= 1024
+        if abs(amount) < 1024 or unit == "GiB":
+            return f"{number(amount, 2)} {unit}"
     raise AssertionError("unreachable")
 
 

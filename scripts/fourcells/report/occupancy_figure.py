@@ -11,11 +11,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from fourcells.report import numbers as n
+from fourcells.report.catalogue import ADMISSIONS, TEXTS
 from fourcells.report.chains import Pair, group_of
 from fourcells.report.data import Data
-from fourcells.report.ideas_words import ADMISSIONS
 from fourcells.report.svg import draw
-from fourcells.report.texts import EN
 
 USEFUL, INK, OUTLINE, LIMIT = "#4c78a8", "#1f2933", "#e3a857", "#6b7280"
 USELESS = {"facecolor": "#eef1f4", "edgecolor": "#9aa3ad", "hatch": "/////", "linewidth": 0.4}
@@ -47,13 +46,13 @@ class Panel:
         return 1 - float(useful) / (self.slots * self.steps)
 
     def title(self) -> str:
-        return EN["occupancy_title"].format(
+        return TEXTS["occupancy_title"].format(
             admission=ADMISSIONS[self.admission], slots=n.integer(self.slots), told=self._told()
         )
 
     def _told(self) -> str:
         key = "occupancy_simulated" if self.measured.empty else "occupancy_told"
-        return EN[key].format(steps=n.integer(self.steps), idle=n.percent(self.idle))
+        return TEXTS[key].format(steps=n.integer(self.steps), idle=n.percent(self.idle))
 
 
 def panels(data: Data, pair: Pair) -> list[Panel]:
@@ -87,7 +86,7 @@ def occupancy_figure(data: Data, pair: Pair) -> Markup | None:
     if not made:
         return None
     words = "; ".join(f"{panel.engine}: {panel.title()}" for panel in made)
-    label = EN["occupancy_alt"].format(workload=pair.workload, panels=words)
+    label = TEXTS["occupancy_alt"].format(workload=pair.workload, panels=words)
     return draw("occupancy", label, lambda: _draw(made))
 
 
@@ -101,16 +100,18 @@ def _draw(made: list[Panel]) -> Figure:
         ax.set_title(panel.title(), loc="left", fontsize=10, fontweight="bold", pad=5)
         ax.set_title(panel.engine, loc="right", fontsize=9, pad=5)
         ax.set_xlim(0, longest * 1.01)
-        ax.set_ylabel(EN["occupancy_rows"], fontsize=9)
+        ax.set_ylabel(TEXTS["occupancy_rows"], fontsize=9)
         ax.tick_params(labelsize=9)
-    axes[-1].set_xlabel(EN["occupancy_axis"])
+    axes[-1].set_xlabel(TEXTS["occupancy_axis"])
     axes[-1].xaxis.set_major_formatter(lambda value, _: n.integer(value))
     figure.legend(
         handles=[
-            Patch(facecolor=USEFUL, label=EN["occupancy_useful"]),
-            Patch(label=EN["occupancy_useless"], **USELESS),
-            Line2D([], [], color=OUTLINE, linewidth=2.4, label=EN["occupancy_outline"]),
-            Line2D([], [], color=LIMIT, linestyle=":", linewidth=1.2, label=EN["occupancy_slots"]),
+            Patch(facecolor=USEFUL, label=TEXTS["occupancy_useful"]),
+            Patch(label=TEXTS["occupancy_useless"], **USELESS),
+            Line2D([], [], color=OUTLINE, linewidth=2.4, label=TEXTS["occupancy_outline"]),
+            Line2D(
+                [], [], color=LIMIT, linestyle=":", linewidth=1.2, label=TEXTS["occupancy_slots"]
+            ),
         ],
         loc="upper left",
         bbox_to_anchor=(0.1, 0.995),

@@ -10,13 +10,13 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from fourcells.report import numbers as n
+from fourcells.report import wording
+from fourcells.report.catalogue import LABELS, TEXTS
 from fourcells.report.data import Data, ratio_interval
 from fourcells.report.grid import first, groups
 from fourcells.report.grids import main_ratios
 from fourcells.report.svg import draw
-from fourcells.report.texts import EN
 from fourcells.report.wording import conclusion
-from fourcells.report.words import LABELS
 
 POINT, BAR, LESSON = "#0173b2", "#1f2933", "#b07d2b"
 # An interval of two repeats may reach over many powers of ten: it is cut this factor beyond the
@@ -50,7 +50,7 @@ def ratio_figure(data: Data) -> Markup | None:
         given = first(part.lesson)
         rows.append(
             Row(
-                label=f"{name}\n{_short(pair)}, {n.integer(slots)} {LABELS['slots']}",
+                label=f"{name}\n{_short(pair)}, {wording.slots(slots)}",
                 values=part.value.astype(float).tolist(),
                 estimate=float(first(part.geometric_mean)),
                 low=None if n.is_missing(told["low"]) else float(told["low"]),
@@ -64,7 +64,7 @@ def ratio_figure(data: Data) -> Markup | None:
     described = "; ".join(
         f"{row.label.replace(chr(10), ' ')}: {n.ratio(row.estimate)}, {row.says}" for row in rows
     )
-    return draw("conclusions", EN["ratio_alt"].format(rows=described), lambda: _draw(rows))
+    return draw("conclusions", TEXTS["ratio_alt"].format(rows=described), lambda: _draw(rows))
 
 
 def _short(words: str) -> str:
@@ -99,18 +99,28 @@ def _draw(rows: list[Row]) -> Figure:
         above = [y - 0.2] * len(row.values)
         ax.plot(row.values, above, "o", color=POINT, alpha=0.75, markersize=4.5, mew=0)
         if row.lesson:
-            ax.plot([row.lesson], [y + 0.2], marker="D", color=LESSON, markersize=5.5)
+            ax.plot([row.lesson], [y + 0.24], marker="D", color=LESSON, markersize=5.5)
+            _label(ax, row.lesson, y + 0.24, n.ratio(row.lesson))
     ax.set_yticks(range(len(rows)), [row.label for row in rows])
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel(EN["ratio_axis"])
+    ax.set_xlabel(TEXTS["ratio_axis"])
     # 1, 2, 5 of every power of ten; within less than one of them, every digit
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if right / left > 8 else range(1, 10)))
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}x")
+    ax.xaxis.set_major_formatter(lambda value, _: f"{n.tick(value)}x")
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.grid(axis="x")
     _legend(ax, rows)
     return figure
+
+
+def _label(ax, x: float, y: float, words: str) -> None:
+    """Words beside a mark, on the side where there is room."""
+    left, right = ax.get_xlim()
+    side = 1 if x * x < left * right else -1
+    align = "left" if side > 0 else "right"
+    at = (7 * side, 0)
+    ax.annotate(words, (x, y), at, textcoords="offset points", va="center", ha=align, size=8.5)
 
 
 def _legend(ax, rows: list[Row]) -> None:

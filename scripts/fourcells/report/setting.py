@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from fourcells.report import data_words
 from fourcells.report import numbers as n
+from fourcells.report.catalogue import FACT_NAMES, LABELS, TEXTS
 from fourcells.report.data import Data
 from fourcells.report.grid import Column, Grid, columns, text
-from fourcells.report.texts import EN
-from fourcells.report.words import FACT_NAMES, LABELS
 
 
 def written(value: object) -> str:
@@ -26,7 +26,7 @@ def written(value: object) -> str:
         return str(value)
     if isinstance(value, float):
         return n.number(value, 0 if value.is_integer() else 2)
-    return str(value)
+    return str(data_words.value(value))
 
 
 def facts(caption: str, values: Mapping) -> Grid:
@@ -34,15 +34,15 @@ def facts(caption: str, values: Mapping) -> Grid:
     rows = []
     for key, value in values.items():
         words = n.date(value) if key in ("started", "ended") else written(value)
-        rows.append([text(FACT_NAMES.get(key, str(key).replace("_", " "))), text(words)])
-    return Grid(caption, columns("name:setting", "text:value"), rows, name="facts")
+        rows.append([text(FACT_NAMES.get(key, str(key))), text(words)])
+    return Grid(caption, columns("name:setting", "text:value"), rows, name="facts", table="summary")
 
 
 def settings(data: Data) -> Grid:
     """What the run measured: scale, model, seed, when."""
     skip = ("missing", "versions", "applied")
     measured = {key: value for key, value in data.measured.items() if key not in skip}
-    return facts(EN["setting_caption"], measured)
+    return facts(TEXTS["setting_caption"], measured)
 
 
 def machine(data: Data) -> Grid:
@@ -51,7 +51,7 @@ def machine(data: Data) -> Grid:
     commits = [str(c)[:12] for c in data.timings.git_commit.dropna().unique()]
     dirty = data.timings.dirty.dropna()
     known |= {"git_commit": commits, "dirty": bool(dirty.any()) if len(dirty) else None}
-    return facts(EN["machine_caption"], known | (data.measured.get("versions") or {}))
+    return facts(TEXTS["machine_caption"], known | (data.measured.get("versions") or {}))
 
 
 def applied(data: Data) -> Grid:
@@ -64,10 +64,10 @@ def applied(data: Data) -> Grid:
     options = dict.fromkeys(option for values in by_cell.values() for option in values)
     rows = [
         [
-            text(FACT_NAMES.get(option, option.replace("_", " "))),
+            text(option),
             *(text(written(values.get(option))) for values in by_cell.values()),
         ]
         for option in options
     ]
     heads = columns("name:setting") + [Column(cell, "text") for cell in by_cell]
-    return Grid(EN["applied_caption"], heads, rows)
+    return Grid(TEXTS["applied_caption"], heads, rows, table="summary")

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from fourcells.report import numbers as n
+from fourcells.report.catalogue import TEXTS
 from fourcells.report.svg import draw
-from fourcells.report.texts import EN
 from fourcells.simulator import Step, simulate
 
 COLOURS = ["#4c78a8", "#f2a541", "#59a14f", "#c85a54", "#8c6bb1", "#3aa6a6"]
@@ -22,11 +22,11 @@ def slots_picture(lengths: Mapping[str, int], slots: int) -> tuple[Markup, str]:
     """(SVG, caption) of the requests `lengths` (name -> output tokens) served by `slots` slots."""
     runs = {a: simulate(list(lengths.values()), slots, a).steps for a, _ in PANELS}
     names = list(lengths)
-    label = EN["slots_alt"].format(
+    label = TEXTS["slots_alt"].format(
         slots=slots,
-        panels=" ".join(_panel_alt(EN[key], runs[a], names, slots) for a, key in PANELS),
+        panels=" ".join(_panel_alt(TEXTS[key], runs[a], names, slots) for a, key in PANELS),
     )
-    caption = EN["slots_caption"].format(
+    caption = TEXTS["slots_caption"].format(
         useful=sum(lengths.values()),
         padded=len(runs["padded"]),
         continuous=len(runs["continuous"]),
@@ -46,8 +46,8 @@ def _panel_alt(title: str, steps: list[Step], names: list[str], slots: int) -> s
     for slot in range(slots):
         held = dict.fromkeys(s.holders[slot] for s in steps if s.holders[slot] is not None)
         served = ", ".join(names[h] for h in held)
-        holders.append(EN["slots_holder_alt"].format(slot=slot + 1, names=served or n.MISSING))
-    return EN["slots_panel_alt"].format(
+        holders.append(TEXTS["slots_holder_alt"].format(slot=slot + 1, names=served or n.MISSING))
+    return TEXTS["slots_panel_alt"].format(
         name=title, steps=len(steps), idle=idle, all=total, holders="; ".join(holders)
     )
 
@@ -59,22 +59,22 @@ def _figure(runs: Mapping[str, list[Step]], names: list[str], slots: int) -> Fig
     for ax, (admission, key) in zip(axes, PANELS, strict=True):
         steps = runs[admission]
         idle, total = _idle(steps, slots)
-        title = EN["slots_title"].format(
-            name=EN[key], steps=len(steps), idle=idle, all=total, share=n.percent(idle / total)
+        title = TEXTS["slots_title"].format(
+            name=TEXTS[key], steps=len(steps), idle=idle, all=total, share=n.percent(idle / total)
         )
         ax.set_title(title, loc="left", fontsize=10.5, fontweight="bold")
         _squares(ax, steps, names)
         ax.set(xlim=(0, longest), ylim=(slots, 0), aspect="equal")
         ax.set_yticks([s + 0.5 for s in range(slots)])
-        ax.set_yticklabels([EN["slots_slot"].format(n=s + 1) for s in range(slots)])
+        ax.set_yticklabels([TEXTS["slots_slot"].format(n=s + 1) for s in range(slots)])
         ax.set_xticks([s + 0.5 for s in range(longest)], [str(s + 1) for s in range(longest)])
         ax.tick_params(length=0, labelbottom=True)
         ax.spines[:].set_visible(False)
-    axes[-1].set_xlabel(EN["slots_step"])
+    axes[-1].set_xlabel(TEXTS["slots_step"])
     figure.legend(
         handles=[
-            Patch(hatch="////", label=EN["slots_done"], **IDLE),
-            Patch(linestyle=":", label=EN["slots_empty"], **IDLE),
+            Patch(hatch="////", label=TEXTS["slots_done"], **IDLE),
+            Patch(linestyle=":", label=TEXTS["slots_empty"], **IDLE),
         ],
         loc="outside lower center",
         ncols=2,

@@ -10,10 +10,10 @@ import pandas as pd
 
 from fourcells.analysis import commands
 from fourcells.report import numbers as n
+from fourcells.report.catalogue import LABELS, SOURCES, TEXTS
 from fourcells.report.data import Data
-from fourcells.report.grid import Cell, Grid, columns, drop, drop_empty, figure, text
-from fourcells.report.texts import EN
-from fourcells.report.words import LABELS, SOURCES
+from fourcells.report.data_words import said
+from fourcells.report.grid import Cell, Grid, columns, drop, drop_empty, figure, text, timing_id
 
 KEYS = ["engine", "workload", "slots", "repeat"]
 # Columns of the table of witnesses, and how their numbers are written.
@@ -50,7 +50,8 @@ def ordered(data: Data) -> pd.DataFrame:
 def timings(data: Data) -> Grid:
     """Every window in the order it ran, its verdict beside it."""
     rows = []
-    for row in ordered(data).itertuples():
+    frame = ordered(data)
+    for row in frame.itertuples():
         commit = text(row.git_commit).text[:10] + (" *" if row.dirty is True else "")
         rows.append(
             [
@@ -74,11 +75,24 @@ def timings(data: Data) -> Grid:
     heads = columns("name:order", "text:started", "text:engine", "text:workload", "slots")
     heads += columns("repeat", "sample", "window_s", "tok_s", "text:verdict")
     heads += columns("foreign_cpu_share", "attempt", "load_s", "warmup_s", "text:commit")
-    grid = Grid(EN["timings_caption"], heads, rows, EN["timings_note"], "timings")
+    ids = _anchors(frame)
+    grid = Grid(
+        TEXTS["timings_caption"], heads, rows, TEXTS["timings_note"], "timings", "timings", ids
+    )
     if len(data.timings[["git_commit", "dirty"]].drop_duplicates()) < 2:
         # one code made all: the table of the machine names it
         grid = replace(drop(grid, [LABELS["commit"]]), note="")
     return _without_single_sample(grid, data)
+
+
+def _anchors(frame: pd.DataFrame) -> list[str]:
+    """An anchor for the first repeat's row of every cell, none for the others."""
+    repeats = frame.sort_values(["repeat", "sample"], kind="stable")
+    firsts = set(repeats.drop_duplicates(KEYS[:3]).index)
+    return [
+        timing_id(row.engine, row.workload, row.slots) if row.Index in firsts else ""
+        for row in frame.itertuples()
+    ]
 
 
 def witness(data: Data) -> Grid | None:
@@ -93,13 +107,13 @@ def witness(data: Data) -> Grid | None:
             text(name(row)),
             figure(row.sample, n.integer),
             *(figure(getattr(row, column), write) for column, write in SEEN.items()),
-            text(row.throttled),
+            text(said(row.throttled)),
         ]
         for row in frame.itertuples()
     ]
     heads = columns("name:order", "text:timing", "sample", *SEEN, "text:throttled")
-    note = f"{EN['calibration_units']} {missing_sources(data)}".strip()
-    grid = Grid(EN["witness_caption"], heads, rows, note, "timings")
+    note = f"{TEXTS['calibration_units']} {missing_sources(data)}".strip()
+    grid = Grid(TEXTS["witness_caption"], heads, rows, note, "timings", "timings")
     grid = drop_empty(grid, [LABELS[column] for column in SEEN])
     if frame.throttled.map(n.is_missing).all():
         grid = drop(grid, [LABELS["throttled"]])
@@ -116,9 +130,9 @@ def missing_sources(data: Data) -> str:
     told = []
     for each in data.trust("missing_sources"):
         source = SOURCES.get(each["source"], each["source"])
-        some = EN["some_timings"].format(n=each["timings"], total=total)
-        told.append(f"{source} ({each['reason']}{'' if each['timings'] == total else some})")
-    return EN["missing_sources"].format(sources="; ".join(told)) if told else ""
+        some = TEXTS["some_timings"].format(n=each["timings"], total=total)
+        told.append(f"{source} ({said(each['reason'])}{'' if each['timings'] == total else some})")
+    return TEXTS["missing_sources"].format(sources="; ".join(told)) if told else ""
 
 
 def verdicts(value: object) -> list[str]:
@@ -138,7 +152,7 @@ def unclean(data: Data) -> pd.DataFrame:
 
 def name(row) -> str:
     """'vllm/B/slots16, repeat 2', from anything with these four attributes."""
-    return EN["timing_name"].format(
+    return TEXTS["timing_name"].format(
         cell=f"{row.engine}/{row.workload}/slots{int(row.slots)}", repeat=int(row.repeat)
     )
 

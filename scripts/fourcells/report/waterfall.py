@@ -10,11 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import Locator, LogLocator, MaxNLocator, NullFormatter
 
 from fourcells.report import numbers as n
+from fourcells.report.catalogue import FACTORS, PATHS, TEXTS
 from fourcells.report.chains import WAYS, Factor, Pair, factors, product, start_tok_s
 from fourcells.report.data import Data
-from fourcells.report.ideas_words import FACTORS, PATHS
 from fourcells.report.svg import draw
-from fourcells.report.texts import EN
 
 COLOURS = {
     "engine": "#8fb8de",
@@ -56,12 +55,12 @@ def waterfall(data: Data, pair: Pair) -> Markup | None:
             ways.append(Way(path, chain, start))
     if not ways:
         return None
-    label = EN["waterfall_alt"].format(panels="; ".join(_alt(way, pair) for way in ways))
+    label = TEXTS["waterfall_alt"].format(panels="; ".join(_alt(way, pair) for way in ways))
     return draw("waterfall", label, lambda: _draw(ways, pair))
 
 
 def _alt(way: Way, pair: Pair) -> str:
-    return EN["waterfall_panel_alt"].format(
+    return TEXTS["waterfall_panel_alt"].format(
         path=PATHS[way.path],
         baseline=pair.baseline,
         engine=pair.engine,
@@ -87,9 +86,9 @@ def _draw(ways: list[Way], pair: Pair) -> Figure:
         ax.set_xlim(*limits)
         _panel(ax, way, pair, limits)
     axes[-1].xaxis.set_major_locator(_ticks(limits))
-    axes[-1].xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axes[-1].xaxis.set_major_formatter(lambda value, _: n.tick(value))
     axes[-1].xaxis.set_minor_formatter(NullFormatter())
-    axes[-1].set_xlabel(EN["waterfall_axis"])
+    axes[-1].set_xlabel(TEXTS["waterfall_axis"])
     return figure
 
 
@@ -125,7 +124,7 @@ def _panel(ax, way: Way, pair: Pair, limits: tuple[float, float]) -> None:
         ax.plot([level, level], [y, y + 1], color=THREAD, linewidth=0.8, linestyle=(0, (2, 2)))
     for y, level, side in ((0, levels[0], 1), (last, levels[-1], -1)):
         ax.plot([level], [y], marker="D", color=INK, markersize=5.5)
-        _beside(ax, level, y, f"{n.rate(level)} tok/s", side)
+        _beside(ax, level, y, TEXTS["tok_s"].format(value=n.rate(level)), side)
     words = [f"{_name(f)}\n{_short(f.above)} / {_short(f.below)}" for f in way.chain]
     ax.set_yticks(range(last + 1), [_short(pair.baseline), *words, _short(pair.engine)])
     ax.set_ylim(last + 0.55, -0.55)
@@ -134,9 +133,9 @@ def _panel(ax, way: Way, pair: Pair, limits: tuple[float, float]) -> None:
 
 
 def _title(way: Way) -> str:
-    times = EN["times"].join(n.ratio(factor.estimate) for factor in way.chain)
+    times = TEXTS["times"].join(n.ratio(factor.estimate) for factor in way.chain)
     path = PATHS[way.path]
-    return EN["waterfall_title"].format(
+    return TEXTS["waterfall_title"].format(
         path=path[0].upper() + path[1:], product=times, total=n.ratio(product(way.chain))
     )
 
