@@ -470,7 +470,7 @@ def test_limits_of_the_headline(noisy):
     assert worst["low"] < ratio["min"] < ratio["max"] < worst["high"]
     assert set(limits["by_ratio"]) == {"R_A", "R_B", "Q", "slots_ratio"}
     assert limits["sentences"][0].startswith(
-        f"With 6 repeats the extra gain is {ratio['estimate']:.2f} "
+        f"With 6 repeats the extra gain is {ratio['estimate']:.2f}x ["
     )
     no_gaps(summary)
 

@@ -181,6 +181,7 @@ def test_memory_by_hand():
     assert row["held_mean"] == pytest.approx((128 + 256 + 2 * 512 + 64) / 5 / USABLE)
     assert row["used_of_reserved"] == pytest.approx(1472 / 1024 / 3.75)
     assert (row["rows_max"], row["rows_mean"], row["steps"], row["preemptions"]) == (3, 2, 4, 3)
+    assert row["rows_mean_time"] == pytest.approx((2 + 3 + 2 * 1 + 2) / 5)
 
 
 def test_the_rows_follow_the_reservation(table):
@@ -223,14 +224,21 @@ def test_steps_of_several_samples_add_up():
     made.metadata[0]["spec"]["samples"] = 2
     two = reservations(made).iloc[0]
     assert two["steps"] == 2 * one["steps"] == two["steps_computed"]
-    same = ["rows_max", "rows_mean", "reserved_mean", "held_mean", "recomputed_tokens"]
+    same = [
+        "rows_max",
+        "rows_mean",
+        "rows_mean_time",
+        "reserved_mean",
+        "held_mean",
+        "recomputed_tokens",
+    ]
     assert two[same].tolist() == pytest.approx(one[same].tolist())
 
 
 def test_without_steps_or_counts_of_tokens_there_are_nulls():
     options = {"kv_exact": ENGINES["kv_exact"]}
     row = reservations(timings(options, change=lambda steps: steps.iloc[:0])).iloc[0]
-    nothing = ["rows_max", "steps", "reserved_mean", "held_mean", "preemptions"]
+    nothing = ["rows_max", "rows_mean_time", "steps", "reserved_mean", "held_mean", "preemptions"]
     assert row[nothing].isna().all()
     assert row["tok_s"] == 100 and row["steps_computed"] > 0
     older = timings(

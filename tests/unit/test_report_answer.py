@@ -38,8 +38,15 @@ def answer(r_b, r_a=None, q=None, n=3) -> list[str]:
         ]
     ]  # fmt: skip
     idle = [
-        {"engine": e, "slots": 16, "workload": "B", "repeat": 1, "idle_rows": share}
-        for e, share in [("static", 0.641), ("vllm", 0.0)]
+        {
+            "engine": e,
+            "slots": 16,
+            "workload": "B",
+            "repeat": 1,
+            "idle_rows": rows,
+            "idle_slots": slots,
+        }
+        for e, rows, slots in [("static", 0.641, 0.641), ("vllm", 0.0, 0.303)]
     ]
     frames = {"ratios": rows, "throughput": throughput, "idle": idle}
     ratios = {
@@ -84,10 +91,10 @@ def test_mixed_lengths_add_only_what_the_interval_shows(q, says):
     assert says in answer((2.98, 2.9, 3.1), (1.47, 1.4, 1.5), q)[1]
 
 
-def test_losses_and_idle_rows_are_the_tables():
+def test_losses_and_idle_slots_are_the_tables():
     assert answer((2.98, 2.9, 3.1))[2] == (
         "Going from A to B changed throughput by \u221264.0 % (static) and \u221226.7 % (vllm); "
-        "on B, 64.1 % (static) and 0.0 % (vllm) of the computed rows made no useful token."
+        "on B, 64.1 % (static) and 30.3 % (vllm) of slots x steps made no useful token."
     )
 
 

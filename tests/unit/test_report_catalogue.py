@@ -28,8 +28,8 @@ from fourcells.report.page import render
 REPORT = Path(texts.__file__).parent
 # What is written alike in both languages: terms of the field that stay English, units, formulas.
 ALIKE = {
-    "1 − min/max", "CPU", "CV", "Continuous", "E2E p90", "GPU", "GPU, W", "GPU, °C", "Graham",
-    "KV cache", "Padded", "R, Q", "TTFT", "TTFT p90", "Wave", "a, c, p, d", "a, ms", "bootstrap",
+    "1 − min/max", "CPU", "CV", "Continuous", "E2E p90, s", "GPU", "GPU, W", "GPU, °C", "Graham",
+    "KV cache", "Padded", "R, Q", "TTFT", "TTFT p90, s", "Wave", "a, c, p, d", "a, ms", "bootstrap",
     "commit", "engine", "max/min − 1", "n", "p, ms", "padded, continuous", "slot", "slot {n}",
     "step", "{one} x {two}", "{path}.parquet: {what}",
 }  # fmt: skip
@@ -155,10 +155,10 @@ def test_numbers_are_written_as_the_language_does(write, value, english, vietnam
     ("english", "vietnamese"),
     [
         (
-            "With 3 repeats the extra gain is 2.02 [1.91, 2.14]; without repeat 1 it is 1.99 "
-            "[1.77, 2.24].",
-            "Với 3 lượt lặp, mức lợi thêm là 2,02 [1,91; 2,14]; không có lượt lặp 1 thì là 1,99 "
-            "[1,77; 2,24].",
+            "With 3 repeats the extra gain is 2.02x [1.91x, 2.14x]; without repeat 1 it is 1.99x "
+            "[1.77x, 2.24x].",
+            "Với 3 lượt lặp, mức lợi thêm là 2,02x [1,91x; 2,14x]; không có lượt lặp 1 thì là "
+            "1,99x [1,77x; 2,24x].",
         ),
         (
             "results/timings/a/B/slots16/1.parquet: its host is x, not y; its version of vllm is "
@@ -166,8 +166,8 @@ def test_numbers_are_written_as_the_language_does(write, value, english, vietnam
             "results/timings/a/B/slots16/1.parquet: máy chủ của nó là x, không phải y; phiên bản "
             "vllm của nó là 2.9, không phải 2.10",
         ),
-        ("An interval within 5% takes about 1,204 repeats: 1,201 more, about 40 hours.",
-         "Muốn khoảng tin cậy nằm trong 5% cần khoảng 1.204 lượt lặp: thêm 1.201 lượt, mất khoảng "
+        ("An interval within 5 % takes about 1,204 repeats: 1,201 more, about 40 hours.",
+         "Muốn khoảng tin cậy nằm trong 5 % cần khoảng 1.204 lượt lặp: thêm 1.201 lượt, mất khoảng "
          "40 giờ."),
         ("219328 / 312.5, a ceiling", "219328 / 312,5, một trần trên"),
         ("a sentence of tomorrow, of 1.5", "a sentence of tomorrow, of 1.5"),

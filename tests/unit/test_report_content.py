@@ -66,7 +66,8 @@ def control(**changes) -> dict:
     row = {
         "name": "vllm_wave / vllm on A, 16 slots", "kind": "placebo", "engine": "vllm_wave",
         "other": "vllm", "workload": "A", "slots": 16, "n": 3, "estimate": 1.01, "low": 0.98,
-        "high": 1.04, "expected": 1.0, "passed": True, "together": True, "noise_floor": 0.03,
+        "high": 1.04, "expected": 1.0, "passed": True, "together": True, "p_together": 0.4,
+        "noise_floor": 0.03,
     }  # fmt: skip
     return row | changes
 
@@ -183,9 +184,11 @@ def test_a_failed_control_is_told_with_its_interval():
     (found,) = [n for n in limits(with_controls(control(), fail)) if "are not" in n.sentence]
     assert "1 of 2 controls that must be 1 are not" in found.sentence
     assert "none fails" in found.sentence
-    assert found.items == [
-        "static / torch_wave on A, 16 slots: 1.06x (95 % interval 1.04x to 1.08x, 3 repeats)"
-    ]
+    told = "static / torch_wave on A, 16 slots: 1.06x (95 % interval 1.04x to 1.08x, 3 repeats)"
+    assert found.items == [told + "; p = 0.400 corrected for their number"]
+    data = with_controls(fail | {"p_together": None})
+    (found,) = [n for n in limits(data) if "are not" in n.sentence]
+    assert found.items == [told]
     data = with_controls(control(), fail | {"together": False})
     assert has(data, "Corrected for their number 1 still fail")
     assert not has(with_controls(control()), "controls")
@@ -218,7 +221,7 @@ def test_the_noise_floor_stands_beside_the_smallest_claim():
 def test_many_intervals_are_counted():
     (sentence,) = [s for s in notices(measured()) if "intervals of 95 %" in s]
     total = int(sentence.split()[0])
-    assert total >= 20 and f"{0.05 * total:.1f} would do so by chance" in sentence
+    assert total >= 20 and f"{0.05 * total:.1f} would exclude 1 by chance" in sentence
     assert not has(measured(tuple(FOUR)), "intervals of 95 %")
 
 
@@ -423,6 +426,68 @@ def test_the_section_says_what_is_lost_and_why():
         )
 
 
+def with_losses(few: list[float], many: list[float]) -> Data:
+    """vllm loses these shares on B with 16 and with 256 slots, repeat by repeat."""
+    frame = measured().throughput.copy()
+    for slots, losses in ((16, few), (256, many)):
+        cell = frame.engine.eq("vllm") & frame.workload.eq("B") & frame.slots.eq(slots)
+        for repeat, loss in enumerate(losses, 1):
+            frame.loc[cell & frame.repeat.eq(repeat), "loss_when_mixed"] = loss
+    return replace(measured(), throughput=frame)
+
+
+MORE_LOST = {
+    # 0.50, 0.49 and 0.51 of what is left with few slots
+    "below": ([-0.2, -0.2, -0.2], [-0.6, -0.608, -0.592], "0.50x (95 %", "256 slots lose more"),
+    "above": ([-0.6, -0.608, -0.592], [-0.2, -0.2, -0.2], "2.00x (95 %", "256 slots lose less"),
+    "unsure": ([-0.2, -0.2, -0.2], [-0.2, -0.3, -0.1], "0.99x (95 %", "not distinguishable"),
+    "open": ([-0.2, None, None], [-0.6, -0.6, -0.6], "0.50x (one repeat", "nothing can be conclu"),
+}
+
+
+@pytest.mark.parametrize("way", MORE_LOST)
+def test_more_slots_lose_more_only_where_the_repeats_show_it(way):
+    few, many, value, says = MORE_LOST[way]
+    section = drain(with_losses(few, many))
+    first = section.blocks[0].sentences[0]
+    assert f"(B / A) with 256 slots, over what they leave with 16: {value}" in first
+    assert says in first
+    assert section.head == (
+        "Why more slots lose more" if way == "below" else "What more slots lose, and why"
+    )
+    # 184 / 512 over 736 / 1,056
+    assert "By steps alone it would be 0.52x" in first
+    # of 0.50x the steps leave nothing to explain
+    assert ("steps with fewer rows are shorter here" in first) == (way not in ("below", "open"))
+    # the lesson's 1,731.9 / 3,707.1 over 926.8 / 1,262.5
+    assert "lesson 0.64x" in first
+
+
+def test_a_loss_within_the_noise_floor_is_not_more():
+    few, many, *_ = MORE_LOST["below"]
+    data = with_controls(control(kind="A/A", noise_floor=1.5), data=with_losses(few, many))
+    section = drain(data)
+    assert "within the noise floor of 150.0 %" in section.blocks[0].sentences[0]
+    assert section.head == "What more slots lose, and why"
+
+
+def test_the_queue_empties_before_a_slot_stays_free():
+    """1,056 steps, of which 480 drain, and an empty queue from 544 on."""
+    assert (
+        "the queue empties 32 steps before the first slot stays free"
+        in grid(drain(measured())).note
+    )
+
+
+def test_the_window_of_the_table_is_the_mean_over_the_repeats():
+    frame = measured().timings
+    cell = frame.engine.eq("vllm") & frame.workload.eq("B") & frame.slots.eq(16)
+    windows = frame[cell].window_s
+    assert f"{windows.mean():.2f}" != f"{windows.iloc[0]:.2f}"
+    table = {row[0]: row[1:] for row in rows(drain(measured()))}
+    assert table["window, s"][0] == f"{windows.mean():.2f}"
+
+
 def _times(text: str) -> list[float]:
     found = re.search(r"mean time of a step, on B ([\d.]+)x and ([\d.]+)x of that on A", text)
     return [float(value) for value in found.groups()]
@@ -437,7 +502,7 @@ def test_the_table_has_the_lesson_beside_each_slot_count():
     assert table["steps, mixed workload"] == ["1,056", "1,056", "512", "512"]
     assert table["drain, steps"] == ["480", "480", "480", "480"]
     assert table["only the longest left, steps"] == ["–", "–", "384", "384"]
-    assert table["slots used"][:2] == ["69.7 %", "69.7 %"]
+    assert table["slots used, of the steps"][:2] == ["69.7 %", "69.7 %"]
     assert table["queue empty from step"][1:] == ["544", "0", "0"]
     assert table["E2E of the longest, median, s"][1::2] == ["8.51", "7.08"]
     # 512 steps of one row; the lesson's, 512 x (11.14 + 0.0956) ms
@@ -454,8 +519,24 @@ def test_arrivals_are_told_or_have_their_command():
     assert "at 4 requests per second 8.0 % of the freed slots were taken again" in text
     assert "at 18.50 requests per second 94.0 %" in text and "22.0 % of the 16 slots" in text
     assert "Of the block of B, where all wait at the start, 72.0 %" in text
+    # 91 % of the slots, 70 % where all wait: this rate is a high load
+    assert "saturate" not in text
     other = replace(measured(), arrivals=arrivals("torch_continuous"))
     assert "requests per second" not in said(drain(other))
+
+
+def test_a_rate_that_does_not_saturate_the_engine_is_said_to_be_no_high_load():
+    own, busy = arrivals(), arrivals("torch_continuous")
+    own.loc[own.workload.eq("B_high"), ["slot_use", "refilled_share"]] = [0.64, 0.34]
+    text = said(drain(replace(measured(), arrivals=pd.concat([own, busy]))))
+    assert "18.50 requests per second do not saturate vllm" in text
+    assert "They do saturate torch_continuous: 94.0 % of its freed slots" in text
+    assert "91.0 % of its 16 slots were in use (of the time)" in text
+    alone = said(drain(replace(measured(), arrivals=own)))
+    assert "do not saturate vllm" in alone and "They do" not in alone
+    # without the block nobody knows
+    unknown = own[own.process.ne("block")]
+    assert "saturate" not in said(drain(replace(measured(), arrivals=unknown)))
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_the_panels_say_what_the_table_says(data):
     assert vllm.held == 0
     (figure,) = gantt(data)
     for panel in (static, vllm):
-        told = f"{panel.window:.2f} s, {100 * panel.idle:.1f} % of slot time idle"
+        told = f"{panel.window:.2f} s, {100 * panel.idle:.1f} % of slot seconds idle"
         assert any(told in text for text in words(figure))
         assert told in alt(figure)
     assert f"admitted at {rows.admitted_s.max():.2f} s" in alt(figure)

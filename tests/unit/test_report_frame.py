@@ -20,7 +20,7 @@ from fourcells.report.names import breakable, isolated, marked
 from fourcells.report.page import render
 
 ORDER = [
-    *("answer", "slots", "cells", "throughput", "ratios", "latency", "drain", "kv", "ideas"),
+    *("answer", "slots", "cells", "throughput", "ratios", "ideas", "latency", "drain", "kv"),
     *("noise", "questions", "machine", "timings", "history", "reproduce", "glossary"),
 ]
 HEBREW = "\u05e9\u05dc\u05d5\u05dd"

@@ -14,7 +14,9 @@ from test_report_page import HOSTILE, Page, assert_no_null_shown, hostile, make
 
 from fourcells.analysis.stats import geometric_mean, t_interval
 from fourcells.report import chains, figures, waterfall
+from fourcells.report.answer import sentences
 from fourcells.report.blocks import Commands
+from fourcells.report.catalogue import FACTORS
 from fourcells.report.data import COLUMNS, Data, make_data
 from fourcells.report.dose_figure import main_dose
 from fourcells.report.findings import findings
@@ -437,6 +439,34 @@ def test_within_the_noise_floor_nothing_is_distinguishable(tables):
     assert off.low > 1 and "within the noise floor of 5.0 %): not distinguishable" in said
 
 
+def test_a_placebo_that_failed_is_told_of_the_refilling_it_doubts(tables):
+    placebo = {
+        "name": "vllm_wave / vllm on A, 16 slots", "kind": "placebo", "engine": "vllm_wave",
+        "other": "vllm", "slots": 16, "n": 5, "estimate": 1.06, "low": 1.04, "high": 1.08,
+        "passed": False,
+    }  # fmt: skip
+    says = "vllm_wave / vllm on A, 16 slots gave 1.06x (95 % interval 1.04x to 1.08x, 5 repeats)"
+
+    def doubted(**changes) -> bool:
+        controls = pd.DataFrame([placebo | changes])
+        return says in " ".join(told(make_data(tables | {"controls": controls}, {})))
+
+    assert doubted()
+    assert not doubted(passed=True)
+    assert not doubted(other="vllm_padded") and not doubted(slots=256)
+
+
+def test_the_answer_gives_each_idea_by_itself(tables, data):
+    third = sentences(data)[2]
+    for name in ("engine", "early_exit", "refill"):
+        assert f"{FACTORS[name]} {factor(tables, name).estimate:.2f}x" in third
+    assert "the other way round: early exit" in third
+    assert "of which not distinguishable from 1: early exit" in third
+    # without the ideas, what is lost and idle
+    assert "Switched" not in sentences(without(tables, "attribution"))[2]
+    assert "(one repeat)" in sentences(make_data(frames(repeats=1), {}))[2]
+
+
 def test_one_repeat_makes_no_claim():
     one = make_data(frames(repeats=1), {})
     page = shown(one)
@@ -497,10 +527,10 @@ def test_the_pictures_say_what_they_show(tables, page):
     assert text.count(bracketed(factor(tables, "refill"))) >= 4
     occupied = svg(page, "Rows over steps")
     for words_ in (
-        "vllm_padded: Padded, 16 slots: 2,048 steps, 64.1 % idle",
-        "vllm_wave: Wave, 16 slots: 2,048 steps, 64.1 % idle",
-        "vllm: Continuous, 16 slots: 1,056 steps, 30.3 % idle",
-        "vllm: Continuous, 256 slots: 512 steps, 91.0 % idle",
+        "vllm_padded: Padded, 16 slots: 2,048 steps, 64.1 % of slot steps idle",
+        "vllm_wave: Wave, 16 slots: 2,048 steps, 64.1 % of slot steps idle",
+        "vllm: Continuous, 16 slots: 1,056 steps, 30.3 % of slot steps idle",
+        "vllm: Continuous, 256 slots: 512 steps, 91.0 % of slot steps idle",
     ):
         assert words_ in occupied and words_.partition(": ")[2] in text
     assert "slots: 4: steps 2.56x" in svg(page, "Ratios of continuous to wave")
@@ -516,7 +546,7 @@ def test_a_factor_below_1_and_a_wide_interval_are_drawn(tables):
 def test_what_was_only_computed_is_drawn_as_such(tables):
     simulated = tables["occupancy"].query("source == 'simulated'")
     page = shown(make_data(tables | {"occupancy": simulated}, {}))
-    assert "2,048 steps, 64.1 % idle, computed only" in svg(page, "Rows over steps")
+    assert "2,048 steps, 64.1 % of slot steps idle, computed only" in svg(page, "Rows over steps")
 
 
 def test_panels_are_of_the_engines_group(data, tables):
@@ -682,4 +712,4 @@ def test_the_tables_of_the_analysis_fill_the_section(tmp_path):
     more = "More slots, copies of the workload and its order"
     assert reasons(data) == {more: ["snakemake -j1 --use-conda dose"]}
     text = words(shown(data))
-    assert "Padded, 16 slots: 512 steps, 64.1 % idle" in text
+    assert "Padded, 16 slots: 512 steps, 64.1 % of slot steps idle" in text

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from test_report_page import Page, assert_no_null_shown
 
-from fourcells.report import grids, latency
+from fourcells.report import grids, latency, noise
 from fourcells.report.data import make_data
 from fourcells.report.page import render
 from fourcells.report.wording import conclusion, direction, passed, sureness
@@ -160,8 +160,34 @@ def test_the_three_definitions_of_noise_stand_beside_the_lesson(full):
     static, vllm = full.table("Noise of every cell")
     given = ("CV", "max/min \u2212 1", "1 \u2212 min/max", "1 \u2212 min/max, lesson")
     assert [static[key] for key in given] == ["3.0 %", "8.0 %", "7.4 %", "17.2 %"]
-    assert static["drift per hour"] == "+2.1 % [\u22121.0 %, +5.2 %]"
     assert (static["outliers"], vllm["outliers"]) == ("3, 4", "none")
+
+
+def noise_cells(**changes) -> list[dict]:
+    """The rows of the table of noise, static timed over two hours and vllm over half of one."""
+    started = {"static": ["10:00", "12:00"], "vllm": ["10:00", "10:30"]}
+    timings = [
+        CELL | {"engine": engine, "started": f"2026-11-29T{at}:00+00:00"}
+        for engine, times in started.items()
+        for at in times
+    ]
+    drift = {"drift_per_hour": 0.021, "drift_low": -0.01, "drift_high": 0.052}
+    rows = [row | drift | changes for row in NOISE]
+    tables = {"noise": pd.DataFrame(rows), "timings": pd.DataFrame(timings)}
+    grid = noise.cells(make_data(tables, {}))
+    heads = [column.label for column in grid.columns]
+    return [dict(zip(heads, (cell.text for cell in row), strict=True)) for row in grid.rows]
+
+
+def test_an_hour_of_repeats_tells_the_drift_of_an_hour():
+    static, vllm = noise_cells()
+    assert static["drift per hour"] == "+2.1 % [\u22121.0 %, +5.2 %]"
+    assert vllm["drift per hour"] == "\u2013"
+
+
+def test_the_lesson_tells_a_range():
+    row, _ = noise_cells(lesson_drop=0.035, lesson_drop_low=0.03, lesson_drop_high=0.04)
+    assert row["1 \u2212 min/max, lesson"] == "3.0 % to 4.0 %"
 
 
 def test_controls_pass_fail_or_are_of_one_repeat(full):

@@ -57,7 +57,8 @@ def test_a_clean_run_warns_of_nothing(clean):
 
 
 def test_random_weights_are_said_at_every_scale(clean, tmp_path):
-    says = "Weights are random, of the model's true shape: speeds are true, texts mean nothing."
+    says = "Weights are random, in the model's true shape: a step costs what it would with trained"
+    says += " ones; the texts mean nothing."
     assert says in words(clean)
     lesson = page_of(tmp_path / "lesson", repeats=1, scale="lesson")
     assert says in words(lesson) and "not the lesson's setting" not in words(lesson)
@@ -70,10 +71,13 @@ def test_the_witness_and_both_calibrations_of_every_window(rerun):
     assert len(rows) == 12
     last = rows[-1]
     assert last["timing"] == "static/B/slots16, repeat 2"
-    assert (last["pushed off a core"], last["Python before"], last["matrix after"]) == (
+    read = ("pushed off a core", "Python before, M loops/s", "matrix after, GFLOP/s")
+    assert tuple(last[key] for key in read) == (
         "17", "20.5", "55.5",
     )  # fmt: skip
-    assert rows[0]["Python after"] == "23.9" and rows[0]["matrix before"] == "61.0"
+    assert (
+        rows[0]["Python after, M loops/s"] == "23.9" and rows[0]["matrix before, GFLOP/s"] == "61.0"
+    )
     assert "quota stops" not in last and "throttled" not in last
     timing = rerun.table("Timings")[-1]
     assert (timing["verdict"], timing["foreign CPU"]) == ("mixed_session", "0.5 %")
@@ -94,9 +98,9 @@ def test_ratios_that_cross_sessions_are_marked_with_both_calibrations(rerun):
     assert DAGGER not in "".join(ratios["R_A"].values()) + "".join(ratios["slots_ratio"].values())
     later, rest = rerun.table("Calibration")
     assert later["timing"] == "static/B/slots16, repeat 2"
-    assert (later["Python before"], later["matrix before"]) == ("20.5", "55.5")
+    assert (later["Python before, M loops/s"], later["matrix before, GFLOP/s"]) == ("20.5", "55.5")
     assert rest["timing"] == "rest of repeat 2, mean of 5"
-    assert (rest["Python before"], rest["matrix before"]) == ("24.0", "61.0")
+    assert (rest["Python before, M loops/s"], rest["matrix before, GFLOP/s"]) == ("24.0", "61.0")
 
 
 def test_the_whole_block_has_its_command(rerun):

@@ -413,9 +413,9 @@ def test_the_sentence_says_what_one_repeat_does():
     without = [v for v in values if v != 1.45]
     inner = stats.t_interval(without)
     assert found["sentences"][0] == (
-        f"With 5 repeats the extra gain is {stats.geometric_mean(values):.2f} [{low:.2f}, "
-        f"{high:.2f}]; without repeat 3 it is {stats.geometric_mean(without):.2f} "
-        f"[{inner[0]:.2f}, {inner[1]:.2f}]."
+        f"With 5 repeats the extra gain is {stats.geometric_mean(values):.2f}x [{low:.2f}x, "
+        f"{high:.2f}x]; without repeat 3 it is {stats.geometric_mean(without):.2f}x "
+        f"[{inner[0]:.2f}x, {inner[1]:.2f}x]."
     )
     assert found["clean_only"]["n"] == 4
     assert found["clean_only"]["low"] == pytest.approx(inner[0])

@@ -152,7 +152,7 @@ def sentences(found: Mapping) -> list[str]:
         return [f"No repeat has all the timings that {what} is made of: nothing can be said."]
     value = figure(found["estimate"])
     if n == 1:
-        return ["One repeat: no interval.", f"In it {what} is {value}; the next may differ."]
+        return ["One repeat: no interval.", f"In it {what} is {value}x; the next may differ."]
     said = [_with_and_without(found, what)]
     if n == 2:
         said.append(
@@ -163,7 +163,10 @@ def sentences(found: Mapping) -> list[str]:
         verdict = f"{_upper(what)} is not distinguishable from 1"
     else:
         verdict = f"{_upper(what)} is {'above' if found['low'] > 1 else 'below'} 1"
-    said.append(f"{verdict}: with {n} repeats of this noise the smallest that shows is {smallest}.")
+    said.append(
+        f"{verdict}: with {n} repeats of this noise the smallest that shows is {smallest}x (by its "
+        "own noise; nothing under the noise floor is claimed)."
+    )
     said += [_cost(found, width, share) for width, share in WIDTHS.items()]
     clean = found["clean_only"]
     if clean["n"] == 0:
@@ -174,7 +177,7 @@ def sentences(found: Mapping) -> list[str]:
     worst = found["worst_pairing"]
     said.append(
         f"With its timings paired in the least and the most favourable way it is "
-        f"{figure(worst['low'])} and {figure(worst['high'])}."
+        f"{figure(worst['low'])}x and {figure(worst['high'])}x."
     )
     return said
 
@@ -192,11 +195,11 @@ def _with_and_without(found: Mapping, what: str) -> str:
 def _cost(found: Mapping, width: str, share: float) -> str:
     needed, n = found[f"repeats_for_{width}"], found["n"]
     if needed <= n:
-        return f"Its interval is within {share:.0%}; {needed} repeats would do."
+        return f"Its interval is within {100 * share:.0f} %; {needed} repeats would do."
     minutes = found[f"minutes_for_{width}"]
     takes = "" if minutes is None else f", about {_minutes(minutes)}"
     more = f"{needed - n:,} more{takes}"
-    return f"An interval within {share:.0%} takes about {needed:,} repeats: {more}."
+    return f"An interval within {100 * share:.0f} % takes about {needed:,} repeats: {more}."
 
 
 def _minutes(minutes: float) -> str:
@@ -208,8 +211,8 @@ def _minutes(minutes: float) -> str:
 def _bracketed(pooled: Mapping) -> str:
     value = figure(pooled["estimate"])
     if pooled["low"] is None:
-        return f"{value} (one repeat)"
-    return f"{value} [{figure(pooled['low'])}, {figure(pooled['high'])}]"
+        return f"{value}x (one repeat)"
+    return f"{value}x [{figure(pooled['low'])}x, {figure(pooled['high'])}x]"
 
 
 def figure(value: float) -> str:

@@ -25,12 +25,12 @@ from fourcells.workload import lengths
 ONE_BLOCK = "one block"
 CELL = ["engine", "workload", "slots"]
 _MEASURED = [
-    "rows_max", "rows_mean", "steps", "reserved_mean", "held_mean", "used_of_reserved",
-    "preemptions", "recomputed_tokens",
+    "rows_max", "rows_mean", "rows_mean_time", "steps", "reserved_mean", "held_mean",
+    "used_of_reserved", "preemptions", "recomputed_tokens",
 ]  # fmt: skip
 COLUMNS = [
-    *KEYS, "reservation", "block_size", "usable_tokens", "reserve_tokens", *_MEASURED[:3], "tok_s",
-    "estimate", "low", "high", "n", *_MEASURED[3:], "ratio_to_max", "ratio_estimate", "ratio_low",
+    *KEYS, "reservation", "block_size", "usable_tokens", "reserve_tokens", *_MEASURED[:4], "tok_s",
+    "estimate", "low", "high", "n", *_MEASURED[4:], "ratio_to_max", "ratio_estimate", "ratio_low",
     "ratio_high", "rows_computed", "steps_computed",
 ]  # fmt: skip
 _TYPES = {
@@ -54,7 +54,7 @@ def reservations_table(timings: Timings, throughput: pd.DataFrame) -> pd.DataFra
     `reservation`: as applied, or `one block` where a block has the maximum length.
     `reserve_tokens`: what a request takes under `max` and `one block`, else null. `steps`,
     `preemptions` and `recomputed_tokens` (computed beyond every token once) are sums over the
-    samples, `rows_mean` the mean over their steps.
+    samples, `rows_mean` the mean over their steps, `rows_mean_time` over the window's time.
     `reserved_mean`: share of the usable tokens in blocks that are taken, `held_mean` share whose
     keys and values exist, both means over the window's time; `used_of_reserved` their quotient.
     `estimate`, `low`, `high`: tokens per second over the `n` repeats, geometric mean and 95 % t
@@ -158,6 +158,7 @@ def _measured(steps: pd.DataFrame, requests: pd.DataFrame, usable: int) -> dict:
     return {
         "rows_max": steps["rows"].max(),
         "rows_mean": steps["rows"].mean(),
+        "rows_mean_time": seconds @ steps["rows"].to_numpy("float64") / seconds.sum(),
         "steps": len(steps),
         "reserved_mean": reserved / seconds.sum(),
         "held_mean": held / seconds.sum(),

@@ -6,33 +6,19 @@ import pandas as pd
 
 from fourcells.report import numbers as n
 from fourcells.report import wording
-from fourcells.report.catalogue import TEXTS
-from fourcells.report.data import Data, ratio_interval, summary_ratio
+from fourcells.report.catalogue import FACTORS, TEXTS
+from fourcells.report.chains import Factor, factors, main_pair
+from fourcells.report.data import Data, ratio_interval
+from fourcells.report.findings import way_of
 from fourcells.report.grid import first, mean
 from fourcells.report.grids import workload_pair
+from fourcells.report.main_group import main_group
 from fourcells.report.wording import direction, sureness, within_floor
 
 
-def main_group(data: Data) -> pd.DataFrame:
-    """The ratios of one engine, baseline and slot count that the answer speaks of.
-
-    The group with most of R_A, R_B and Q, then the one whose values the summary carries, then the
-    first. Ratios of slots, workloads and latencies belong to no such group.
-    """
-    headline = data.ratios["name"].astype(str).str.match(r"R_|Q$|Q_")
-    frame = data.ratios[data.ratios.value.notna() & headline]
-    if frame.empty:
-        return frame
-    groups = [g for _, g in frame.groupby(["engine", "baseline", "slots"], sort=False)]
-    return max(groups, key=lambda g: (g["name"].nunique(), _in_summary(data, g)))
-
-
-def _in_summary(data: Data, group: pd.DataFrame) -> int:
-    return sum(bool(summary_ratio(data, part)) for _, part in group.groupby("name"))
-
-
 def sentences(data: Data) -> list[str]:
-    """Three sentences: the engines compared, what mixed lengths add, what is lost and idle."""
+    """Three sentences: the engines compared, what mixed lengths add, and each idea by itself, or
+    what is lost and idle where the ideas were not measured."""
     group = main_group(data)
     named = {name: rows for name, rows in group.groupby("name", sort=False)}
     uniform, mixed = workload_pair(data)
@@ -44,7 +30,7 @@ def sentences(data: Data) -> list[str]:
     return [
         _compared(data, named[lead]) if lead else TEXTS["no_ratio"],
         _mixed(data, named, second) if second else _range(data, lead),
-        _lost(data, group),
+        _ideas(data, group) or _lost(data),
     ]
 
 
@@ -108,26 +94,83 @@ def _range(data: Data, lead: str | None) -> str:
     )
 
 
-def _lost(data: Data, group: pd.DataFrame) -> str:
-    """Loss when mixed and idle rows of the compared engines, or of all when none is compared."""
+def _ideas(data: Data, group: pd.DataFrame) -> str:
+    """The factors between the compared engines, each idea switched on by itself, both ways round.
+    Empty where they were not measured."""
+    pair = main_pair(data)
+    if pair is None or group.empty:
+        return ""
+    compared = (*group.iloc[0][["engine", "baseline", "slots"]],)
+    chain = factors(data, pair, "engine_first")
+    if not chain or (pair.engine, pair.baseline, pair.slots) != compared:
+        return ""
+    ways = [_way(data, chain)]
+    other = factors(data, pair, "scheduling_first")
+    if other:
+        ways.append(TEXTS["answer_other_way"].format(way=_way(data, other)))
+    return TEXTS["answer_ideas"].format(ways=TEXTS["join"].join(ways))
+
+
+def _way(data: Data, chain: list[Factor]) -> str:
+    """'engine 1.90x × early exit 1.44x', and which of them may as well be 1."""
+    each = [
+        TEXTS["factor_told"].format(name=_factor_name(f), value=n.ratio(f.estimate)) for f in chain
+    ]
+    way = TEXTS["times"].join(each)
+    told = [way_of(data, factor) for factor in chain]
+    if "open" in told:
+        why = TEXTS["says_one" if chain[0].n == 1 else "says_open"]
+        return TEXTS["answer_open"].format(way=way, why=why)
+    alike = [
+        _factor_name(f) for f, way_told in zip(chain, told, strict=True) if way_told == "unsure"
+    ]
+    return TEXTS["answer_alike"].format(way=way, alike=", ".join(alike)) if alike else way
+
+
+def _factor_name(factor: Factor) -> str:
+    return FACTORS.get(factor.name, factor.name)
+
+
+def _lost(data: Data) -> str:
+    """Loss when mixed and idle slots, as far as they were measured."""
+    parts = [*_loss(data), *_idle(data)]
+    return _sentence(TEXTS["join"].join(parts)) if parts else TEXTS["no_third"]
+
+
+def loss(data: Data) -> list[str]:
+    """One sentence: what mixed lengths cost the compared engines, or all when none is compared.
+    Empty where no loss was measured."""
+    return [_sentence(part) for part in _loss(data)]
+
+
+def idle(data: Data) -> list[str]:
+    """One sentence: the share of slots x steps without a useful token of the same engines."""
+    return [_sentence(part) for part in _idle(data)]
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:] + "."
+
+
+def _loss(data: Data) -> list[str]:
     uniform, mixed = workload_pair(data)
-    losses = _of_group(data.throughput[data.throughput.loss_when_mixed.notna()], group)
-    idle = _of_group(data.idle[data.idle.idle_rows.notna()], group)
-    if mixed is not None and (idle.workload == mixed).any():
-        idle = idle[idle.workload == mixed]
-    elif len(idle):
-        idle = idle[idle.workload == idle.workload.iloc[-1]]
-    parts = []
-    if len(losses):
-        changes = _each(losses, "loss_when_mixed", lambda v: n.percent(v, sign=True))
-        parts.append(TEXTS["loss"].format(uniform=uniform, mixed=mixed, changes=changes))
-    if len(idle):
-        shares = _each(idle, "idle_rows", n.percent)
-        parts.append(TEXTS["idle"].format(workload=idle.workload.iloc[0], shares=shares))
-    if not parts:
-        return TEXTS["no_third"]
-    sentence = TEXTS["join"].join(parts) + "."
-    return sentence[0].upper() + sentence[1:]
+    losses = _of_group(data.throughput[data.throughput.loss_when_mixed.notna()], main_group(data))
+    if losses.empty:
+        return []
+    changes = _each(losses, "loss_when_mixed", lambda v: n.percent(v, sign=True))
+    return [TEXTS["loss"].format(uniform=uniform, mixed=mixed, changes=changes)]
+
+
+def _idle(data: Data) -> list[str]:
+    """Slots, not rows: rows that left early are no longer computed, and their slots are idle
+    all the same until somebody takes them."""
+    _, mixed = workload_pair(data)
+    frame = _of_group(data.idle[data.idle.idle_slots.notna()], main_group(data))
+    if frame.empty:
+        return []
+    workload = mixed if (frame.workload == mixed).any() else frame.workload.iloc[-1]
+    shares = _each(frame[frame.workload == workload], "idle_slots", n.percent)
+    return [TEXTS["idle"].format(workload=workload, shares=shares)]
 
 
 def _of_group(frame: pd.DataFrame, group: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from fourcells.report.chains import Factor, Pair
 from fourcells.report.data import Data
 from fourcells.report.data_words import said
 from fourcells.report.design import cell
-from fourcells.report.drain import drain_of
+from fourcells.report.drain import LESSON_MIXED, LESSON_UNIFORM, drain_of
 from fourcells.report.drain_facts import uniform_of
 from fourcells.report.evidence import Ratio, factor, factor_ratio, missing, pair, ratio
 from fourcells.report.wording import passed
@@ -51,7 +51,10 @@ def _one_comparison(data: Data) -> Iterator[str]:
     )
     sure = factor_ratio(data, code).way in ("above", "below")
     if sure:
-        yield TEXTS["q2_share"].format(value=n.ratio(code.estimate), whole=whole.value)
+        other = factor(data, own, "scheduling_first", "engine")
+        way = "" if other is None else TEXTS["q2_other_way"].format(value=n.ratio(other.estimate))
+        value = n.ratio(code.estimate)
+        yield TEXTS["q2_share"].format(value=value, other=way, whole=whole.value)
     elif code.n > 1:
         yield TEXTS["q2_unsure"]
 
@@ -145,7 +148,7 @@ def _estimate(data: Data) -> Iterator[str]:
     claim = data.summary.get("lesson_claim") or {}
     if not n.is_missing(claim.get("low")):
         ends = {end: n.ratio(claim[end]) for end in ("low", "high")}
-        yield TEXTS["q4_noise"].format(**ends)
+        yield TEXTS["q4_noise"].format(uniform=LESSON_UNIFORM, mixed=LESSON_MIXED, **ends)
 
 
 def _tested(data: Data, own: Pair, words: dict) -> Iterator[str]:

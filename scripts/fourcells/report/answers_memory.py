@@ -37,7 +37,7 @@ def _slots(data: Data) -> Iterator[str]:
     if own is None:
         yield missing("pair", commands.MEASURE)
         return
-    idle, busy = (_idle(data, own, engine) for engine in (own.baseline, own.engine))
+    idle, busy = (_idle(data, own, e, "idle_slots") for e in (own.baseline, own.engine))
     if None not in (idle, busy):
         words = {"idle": n.percent(idle), "own": n.percent(busy)}
         words |= {"engine": own.engine, "baseline": own.baseline, "workload": own.workload}
@@ -62,8 +62,8 @@ def _padded(data: Data) -> Iterator[str]:
         )
 
 
-def _idle(data: Data, own: Pair, engine: str) -> float | None:
-    return cell_mean(data.idle, "idle_rows", engine, own.workload, own.slots)
+def _idle(data: Data, own: Pair, engine: str, of: str = "idle_rows") -> float | None:
+    return cell_mean(data.idle, of, engine, own.workload, own.slots)
 
 
 def _known(data: Data) -> tuple[Rule | None, Rule | None]:
@@ -74,7 +74,8 @@ def _known(data: Data) -> tuple[Rule | None, Rule | None]:
 
 def _memory(data: Data) -> Iterator[str]:
     own, most = _known(data)
-    if own is None or most is None or None in (own.mean("rows_mean"), most.mean("rows_mean")):
+    rows = [None if rule is None else rule.mean("rows_mean_time") for rule in (own, most)]
+    if None in rows:
         yield missing("kv", KV)
         return
     ratio, speed = own.to_max(), ""
@@ -83,8 +84,8 @@ def _memory(data: Data) -> Iterator[str]:
         speed = TEXTS["q1_memory_speed"].format(told=told)
     yield TEXTS["q1_memory"].format(
         usable=n.integer(own.first("usable_tokens")),
-        rows=n.rate(own.mean("rows_mean")),
-        rows_max=n.rate(most.mean("rows_mean")),
+        rows=n.rate(rows[0]),
+        rows_max=n.rate(rows[1]),
         speed=speed,
     )
 
@@ -112,8 +113,8 @@ def _ceiling() -> str:
     return TEXTS["q7_ceiling"].format(
         running=n.integer(running["running_on_demand"]),
         request=n.integer(given["mean_tokens"]),
-        on_demand=n.integer(running["requests_on_demand"]),
-        divided=n.integer(given["requests_by_use"]),
+        on_demand=n.integer(int(running["requests_on_demand"])),
+        divided=n.integer(int(given["requests_by_use"])),
     )
 
 
@@ -124,18 +125,23 @@ def _measured(data: Data) -> Iterator[str]:
         return
     source = f"{own.engine}/{int(own.first('slots'))}"
     computed = kv_reported.quantities(data, source)
-    rows = [own.mean("rows_mean"), own.mean("rows_max"), most.mean("rows_mean")]
-    if None in rows or not {"requests_by_use", "requests_on_demand"} <= set(computed):
+    rows = [own.mean("rows_mean_time"), own.mean("rows_max"), most.mean("rows_mean_time")]
+    a_step = own.mean("rows_mean")
+    if None in (*rows, a_step) or not {"requests_by_use", "requests_on_demand"} <= set(computed):
         return
     said = TEXTS["q7_measured"].format(
         usable=n.integer(own.first("usable_tokens")),
         workload=own.first("workload"),
-        by_use=n.integer(computed["requests_by_use"]),
-        on_demand=n.integer(computed["requests_on_demand"]),
+        by_use=n.integer(int(computed["requests_by_use"])),
+        on_demand=n.integer(int(computed["requests_on_demand"])),
         rows=n.rate(rows[0]),
+        a_step=n.rate(a_step),
         most=n.integer(rows[1]),
         rows_max=n.rate(rows[2]),
     )
-    if rows[0] < computed["requests_on_demand"]:
+    if rows[1] > computed["requests_by_use"]:
+        said += " " + TEXTS["q7_moment"].format(most=n.integer(rows[1]))
+    # the arithmetic counts steps
+    if a_step < computed["requests_on_demand"]:
         said += " " + TEXTS["q7_end"]
     yield said

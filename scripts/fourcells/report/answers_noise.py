@@ -19,7 +19,9 @@ from fourcells.report.timings import KEYS, unclean
 def two_runs(data: Data) -> Question:
     """8: runs that are apart, and what to make of them."""
     (static, _), (low, high) = (lesson.runs_apart(c, "B") for c in ("static_16", "vllm_16"))
-    words = {"static": n.percent(static), "low": n.percent(low), "high": n.percent(high)}
+    # the lesson gives whole percent
+    words = {"low": n.integer(100 * low), "high": n.integer(100 * high)}
+    words["static"] = n.percent(static)
     see = ["noise", "timings", "history"]
     return Question(TEXTS["q8_head"].format(**words), list(_two_runs(data)), see)
 

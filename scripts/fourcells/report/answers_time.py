@@ -117,7 +117,7 @@ def _sooner(data: Data, cells: list[Drain]) -> Iterator[str]:
 
 
 def more_slots(data: Data) -> Question:
-    """6: why more slots lose more, and what arrivals change."""
+    """6: what more slots lose, and what arrivals change."""
     slots = max(int(name.rpartition("_")[2]) for name in lesson.figures()["throughput_tok_s"])
     told = list(_more_slots(data))
     return Question(TEXTS["q6_head"].format(slots=n.integer(slots)), told, ["drain", "ideas"])
@@ -144,7 +144,8 @@ def _ends(data: Data, few: Drain, many: Drain) -> Iterator[str]:
             words = {"few": drain_said.change(given[0].loss)}
             words["many"] = drain_said.change(given[1].loss)
             beside = TEXTS["drain_loss_lesson"].format(**words)
-        yield TEXTS["q6_loss"].format(engine=few.engine, each=each, lesson=beside)
+        said = TEXTS["q6_loss"].format(engine=few.engine, each=each, lesson=beside)
+        yield " ".join(filter(None, [said, drain_said.more(data, few, many)]))
     if None not in (one.steps_uniform, other.steps_uniform):
         yield TEXTS["q6_shorter"].format(
             few=n.integer(few.slots),

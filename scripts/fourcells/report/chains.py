@@ -9,10 +9,10 @@ import pandas as pd
 
 from fourcells.analysis.stats import geometric_mean
 from fourcells.report import numbers as n
-from fourcells.report.answer import main_group
 from fourcells.report.data import Data
 from fourcells.report.grid import first
 from fourcells.report.grids import workload_pair
+from fourcells.report.main_group import main_group
 from fourcells.report.wording import bracketed
 
 # Ways from the baseline to the engine; the factors of each multiply up to the total.

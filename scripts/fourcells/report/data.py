@@ -57,9 +57,9 @@ COLUMNS = {
     " refilled refilled_share ttft_median_s ttft_p90_s e2e_median_s e2e_p90_s late_max_s"
     " late_mean_s",
     "reservations": "engine workload slots repeat reservation block_size usable_tokens"
-    " reserve_tokens rows_max rows_mean steps tok_s estimate low high n reserved_mean held_mean"
-    " used_of_reserved preemptions recomputed_tokens ratio_to_max ratio_estimate ratio_low"
-    " ratio_high rows_computed steps_computed",
+    " reserve_tokens rows_max rows_mean rows_mean_time steps tok_s estimate low high n"
+    " reserved_mean held_mean used_of_reserved preemptions recomputed_tokens ratio_to_max"
+    " ratio_estimate ratio_low ratio_high rows_computed steps_computed",
     "reservation_waits": "engine workload slots output_tokens n wait_median_s wait_p90_s",
     "reservation_timeline": "engine workload slots t_s reserved held rows preempted",
 }

@@ -9,7 +9,17 @@ from fourcells.report.catalogue import KINDS, LABELS, TEXTS
 from fourcells.report.chains import Pair
 from fourcells.report.data import Data, noise_floor
 from fourcells.report.dose_figure import pair_words, point_words
-from fourcells.report.grid import Grid, columns, drop_empty, drop_spread, figure, groups, mean, text
+from fourcells.report.grid import (
+    Grid,
+    columns,
+    drop,
+    drop_empty,
+    drop_spread,
+    figure,
+    groups,
+    mean,
+    text,
+)
 from fourcells.report.noise import between
 from fourcells.report.setting import written
 from fourcells.report.wording import conclusion
@@ -81,7 +91,11 @@ def dose(data: Data) -> Grid:
     heads = columns("name:dose", "text:pair", "text:value", "text:workload", "slots")
     heads += columns("steps_other", "steps_engine", "step_ratio_computed", "step_ratio_measured")
     heads += columns("throughput_ratio", "interval", "text:conclusion", "n")
-    return Grid(TEXTS["dose_caption"], heads, rows, name="noise nowrap", table="dose")
+    pairs = [pair_words(part) for _, part in groups(frame, ["engine", "other"])]
+    caption = TEXTS["dose_caption"].format(pair=", ".join(pairs))
+    grid = Grid(caption, heads, rows, name="noise nowrap dose", table="dose")
+    # one pair is named by the caption
+    return drop(grid, [LABELS["pair"]]) if len(pairs) == 1 else grid
 
 
 def dose_told(frame: pd.DataFrame) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fourcells.report import numbers as n
 from fourcells.report.catalogue import TEXTS
 from fourcells.report.data import Data
 from fourcells.report.drain import Drain, lengths
-from fourcells.report.drain_facts import Facts, facts, lesson_facts, uniform_of
+from fourcells.report.drain_facts import Facts, facts, lesson_facts, more_lost, uniform_of
 from fourcells.report.grid import groups, mean
 
 BLOCK = "block"
@@ -18,16 +20,48 @@ def change(value: object) -> str:
 
 
 def sentences(data: Data, cells: list[Drain]) -> list[str]:
-    """Up to five sentences on one engine's cells, fewest slots first."""
+    """Up to six sentences on one engine's cells, fewest slots first."""
     told = {cell.slots: facts(data, cell) for cell in cells}
-    made = []
     few, many = cells[0], cells[-1]
+    found = more(data, few, many)
+    made = [found] if found else []
     if not many.binds:
         made += [_at_once(many, told[many.slots]), _bound(data, many, told[many.slots])]
     made += [_queue(cell, told[cell.slots]) for cell in cells if cell.binds]
     if few.slots < many.slots:
         made += same_tail(data, few, many)
     return made
+
+
+def more(data: Data, few: Drain, many: Drain) -> str:
+    """Whether many slots lose more than few; empty where either loss is missing."""
+    found = more_lost(data, few, many) if few.slots < many.slots else None
+    if found is None:
+        return ""
+    words = {"few": n.integer(few.slots), "many": n.integer(many.slots)}
+    words |= {"mixed": few.workload, "uniform": uniform_of(data, few.workload)}
+    says = TEXTS[f"drain_more_{found.measured.way}"].format(**words)
+    said = TEXTS["drain_more"].format(told=found.measured.told(), says=says, **words)
+    if found.by_steps is None:
+        return said
+    key = "drain_more_shorter" if found.by_steps < found.measured.estimate else "drain_more_steps"
+    return said + " " + TEXTS[key].format(by_steps=n.ratio(found.by_steps))
+
+
+def loses_more(data: Data, cells: list[Drain]) -> bool:
+    """Whether the most slots are shown to lose more than the fewest."""
+    found = more_lost(data, cells[0], cells[-1]) if len(cells) > 1 else None
+    return found is not None and found.measured.way == "below"
+
+
+def gap(cell: Drain, own: Facts) -> str:
+    """By how much the queue empties before a slot stays free, here or else on the lesson's lengths;
+    empty where it does not or neither is known."""
+    theirs = lesson_facts(cell)
+    for key, each in (("drain_gap", own), ("drain_gap_lesson", theirs)):
+        if each is not None and each.gap:
+            return TEXTS[key].format(slots=n.integer(cell.slots), gap=n.integer(each.gap))
+    return ""
 
 
 def _at_once(cell: Drain, own: Facts) -> str:
@@ -137,7 +171,41 @@ def coming(data: Data, engine: str) -> str:
         TEXTS["drain_coming_each"].format(rate=n.with_unit(rate, None), **_slots(slots, part))
         for (slots, rate), part in frame.groupby(["slots", "rate"])
     ]
-    return TEXTS["drain_coming"].format(each=TEXTS["join"].join(each)) if each else ""
+    if not each:
+        return ""
+    said = TEXTS["drain_coming"].format(each=TEXTS["join"].join(each))
+    return " ".join([said, *_saturated(data, engine)])
+
+
+def _saturated(data: Data, engine: str) -> Iterator[str]:
+    """Where the highest rate leaves the engine more idle than a block does, that it is no high load
+    for it, and what the busiest engine does that the same rate saturates."""
+    frame = data.arrivals[data.arrivals.process.ne(BLOCK) & data.arrivals.rate.notna()]
+    own = frame[frame.engine.eq(engine)]
+    rate = own.rate.max()
+    at = own[own.rate.eq(rate)]
+    if _saturates(data, at) is not False:
+        return
+    words = {"rate": n.with_unit(rate, None), "engine": engine}
+    yield TEXTS["drain_coming_unsaturated"].format(**words)
+    others = [
+        (other, slots, part)
+        for (other, slots), part in groups(frame[frame.rate.eq(rate)], ["engine", "slots"])
+        if _saturates(data, part)
+    ]
+    if others:
+        other, slots, part = max(others, key=lambda each: mean(each[2].slot_use))
+        yield TEXTS["drain_coming_saturated"].format(engine=other, **_slots(slots, part))
+
+
+def _saturates(data: Data, rows) -> bool | None:
+    """Whether these arrivals keep at least as many slots in use as a block of the same engine and
+    slots, where all wait at the start; None where that is not known."""
+    engine, slots = rows.engine.iloc[0], rows.slots.iloc[0]
+    frame = data.arrivals[data.arrivals.process.eq(BLOCK)]
+    block = mean(frame[frame.engine.eq(engine) & frame.slots.eq(slots)].slot_use)
+    own = mean(rows.slot_use)
+    return None if None in (block, own) else own >= block
 
 
 def arrivals(data: Data, engine: str) -> str:

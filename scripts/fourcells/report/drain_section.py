@@ -1,4 +1,4 @@
-"""The section on the end of a block: why more slots lose more, and that few lose the same way."""
+"""The section on the end of a block: what more slots lose, and that few lose the same way."""
 
 from __future__ import annotations
 
@@ -41,7 +41,14 @@ WRITE = {
 def drain(data: Data) -> Section:
     """The whole section. What is missing leaves its reason and the command that makes it."""
     blocks = list(_blocks(data))
-    return Section("drain", TEXTS["drain_head"], "5", TEXTS["drain_intro"], blocks)
+    return Section("drain", TEXTS[_head(data)], "5", TEXTS["drain_intro"], blocks)
+
+
+def _head(data: Data) -> str:
+    """A heading claims only what this run shows."""
+    chosen = subject(data)
+    more = chosen is not None and said.loses_more(data, drains(data, *chosen))
+    return "drain_head" if more else "drain_head_open"
 
 
 def _blocks(data: Data) -> Iterator:
@@ -88,6 +95,7 @@ def table(data: Data, cells: list[Drain]) -> Grid:
     note = TEXTS["drain_note"]
     if not all(each.empty_exactly for each in columns):
         note = f"{note} {TEXTS['drain_latest_note']}"
+    note = " ".join(filter(None, [note, said.gap(begin, columns[0])]))
     return Grid(caption, heads, rows, note, "noise", "occupancy")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fourcells.report import numbers as n
-from fourcells.report.answer import main_group
 from fourcells.report.catalogue import TEXTS
 from fourcells.report.chains import Factor, Pair, factors, main_pair
 from fourcells.report.data import Data, noise_floor, ratio_interval
 from fourcells.report.grid import first, mean
 from fourcells.report.grids import workload_pair
+from fourcells.report.main_group import main_group
 from fourcells.report.wording import bracketed, direction, sureness, within_floor
 
 

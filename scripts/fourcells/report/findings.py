@@ -9,6 +9,7 @@ from fourcells.report import numbers as n
 from fourcells.report.catalogue import FACTORS, TEXTS
 from fourcells.report.chains import Factor, Pair, factors
 from fourcells.report.data import Data, noise_floor
+from fourcells.report.data_words import said
 from fourcells.report.grid import first
 from fourcells.report.grids import workload_pair
 from fourcells.report.wording import direction, sureness, within_floor
@@ -21,10 +22,11 @@ OTHER_WAYS = {
 
 
 def findings(data: Data, pair: Pair) -> list[str]:
-    """Up to eight sentences; what was not measured is left out."""
+    """Up to nine sentences; what was not measured is left out."""
     whole = factors(data, pair, "total")
     chain = factors(data, pair, "engine_first")
     made = [_total(data, pair, whole[0], chain)] if whole else []
+    made += _placebo(data, pair, chain)
     for way, key in OTHER_WAYS.items():
         other = factors(data, pair, way)
         if other:
@@ -85,6 +87,26 @@ def _total(data: Data, pair: Pair, whole: Factor, chain: list[Factor]) -> str:
     if not chain:
         return head + TEXTS["ideas_no_product"].format(engine=pair.engine)
     return head + TEXTS["ideas_product"].format(product=written(chain))
+
+
+def _placebo(data: Data, pair: Pair, chain: list[Factor]) -> list[str]:
+    """The pair of engines that refilling is told by, on a workload where it must be 1 and was
+    not."""
+    refill = next((factor for factor in chain if factor.name == "refill"), None)
+    if refill is None:
+        return []
+    frame = data.controls[data.controls.kind.eq("placebo") & data.controls.passed.eq(False)]
+    frame = frame[frame.slots.eq(pair.slots)]
+    same = {refill.above, refill.below}
+    return [
+        TEXTS["ideas_placebo"].format(
+            control=said(row.name),
+            value=n.ratio(row.estimate),
+            sure=sureness(row.low, row.high, int(row.n)),
+        )
+        for row in frame.itertuples()
+        if {row.engine, row.other} == same
+    ]
 
 
 def _interaction(data: Data, pair: Pair) -> list[str]:
@@ -189,7 +211,7 @@ def _why(data: Data, pair: Pair, uniform: str) -> list[str]:
     below = factors(data, even, "total")
     if above is None or not below:
         return []
-    said = TEXTS["ideas_why"].format(
+    told = TEXTS["ideas_why"].format(
         mixed=pair.workload,
         uniform=uniform,
         above=above.bracketed(),
@@ -207,8 +229,8 @@ def _why(data: Data, pair: Pair, uniform: str) -> list[str]:
     ]
     if None not in ways:
         both, decode = map(n.ratio, ways)
-        said += " " + TEXTS["ideas_why_model"].format(both=both, decode=decode)
-    return [said]
+        told += " " + TEXTS["ideas_why_model"].format(both=both, decode=decode)
+    return [told]
 
 
 def _of_windows(windows: list) -> float | None:

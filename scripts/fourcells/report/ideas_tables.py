@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pandas as pd
 
+from fourcells.analysis import lesson
 from fourcells.report import numbers as n
 from fourcells.report.catalogue import FACTORS, LABELS, PATHS, TEXTS
 from fourcells.report.chains import WAYS, Factor, Pair, factors, group_of, pairs
@@ -136,7 +138,7 @@ def step_model(data: Data) -> Grid:
                 figure(row.a_over_c, n.integer),
                 figure(row.steps, n.integer),
                 text(row.cells),
-                figure(_scaled(row.lesson_a_s, 1e3), _two),
+                _lesson_fixed_part(row),
                 figure(_scaled(row.lesson_c_s, 1e6), n.rate),
             ]
         )
@@ -164,6 +166,21 @@ def _fixed_part(row) -> Cell:
     return Cell(
         TEXTS["whole_step"].format(value=_two(value), rows=n.integer(row.rows_known)), value
     )
+
+
+def _lesson_fixed_part(row) -> Cell:
+    """The lesson's a in milliseconds; of an engine with one slot count it is the whole step."""
+    value = _scaled(row.lesson_a_s, 1e3)
+    if value is None or not n.is_missing(row.lesson_c_s):
+        return figure(value, _two)
+    cells = lesson.figures()["throughput_tok_s"]
+    rows = next(
+        int(cell.split("_")[1])
+        for cell in cells
+        if lesson.step_model(cell)[1] is None
+        and math.isclose(lesson.step_model(cell)[0], row.lesson_a_s)
+    )
+    return Cell(TEXTS["whole_step"].format(value=_two(value), rows=n.integer(rows)), value)
 
 
 def _prompt_part(row) -> Cell:

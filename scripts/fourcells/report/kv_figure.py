@@ -95,7 +95,7 @@ def _requests(ax, rule: Rule, runs: pd.DataFrame) -> None:
     values, edges = _stairs(runs, "rows")
     ax.stairs(values, edges, fill=True, color=ROWS, alpha=0.25, linewidth=0)
     ax.stairs(values, edges, color=ROWS, linewidth=1.3)
-    _titles(ax, "", TEXTS["kv_panel_rows"].format(mean=n.rate(rule.mean("rows_mean"))))
+    _titles(ax, "", TEXTS["kv_panel_rows"].format(mean=n.rate(rule.mean("rows_mean_time"))))
 
 
 def _titles(ax, left: str, right: str) -> None:

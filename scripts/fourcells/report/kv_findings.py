@@ -13,7 +13,7 @@ from fourcells.report.catalogue import TEXTS
 from fourcells.report.data import Data, noise_floor
 from fourcells.report.grid import first
 from fourcells.report.kv_rules import KEYS, ONE_BLOCK, Ratio, Rule, count, measured, paired
-from fourcells.report.wording import bracketed, conclusion, direction, sureness
+from fourcells.report.wording import bracketed, conclusion, direction, sureness, within_floor
 
 MAX, EXACT, ON_DEMAND = "max", "exact", "on_demand"
 # Steps of one schedule under two rules may differ by a few (a step more until a slot is free).
@@ -33,12 +33,12 @@ def findings(data: Data, rules: list[Rule]) -> list[str]:
 
 def _requests(rules: list[Rule], named: dict[str, Rule]) -> list[str]:
     """Requests at once, and how much of the gain needs no paging."""
-    told = [rule for rule in rules if rule.mean("rows_mean")]
+    told = [rule for rule in rules if rule.mean("rows_mean_time")]
     if not told:
         return []
     words = {"usable": n.integer(rules[0].first("usable_tokens"))}
     words["workload"] = rules[0].first("workload")
-    rows = {rule.name: rule.mean("rows_mean") for rule in told}
+    rows = {rule.name: rule.mean("rows_mean_time") for rule in told}
     if not {MAX, ON_DEMAND} <= set(rows):
         each = _each(told, lambda rule: n.rate(rows[rule.name]))
         return [TEXTS["kv_rows_each"].format(each=each, **words)]
@@ -51,6 +51,7 @@ def _requests(rules: list[Rule], named: dict[str, Rule]) -> list[str]:
             most_max=n.integer(named[MAX].mean("rows_max")),
             **words,
         )
+        + _fewer_steps(named[ON_DEMAND].mean("steps"), named[MAX].mean("steps"))
     ]
     if EXACT in rows:
         gained = rows[ON_DEMAND] > rows[MAX]
@@ -62,6 +63,14 @@ def _requests(rules: list[Rule], named: dict[str, Rule]) -> list[str]:
             )
         )
     return made
+
+
+def _fewer_steps(own: float | None, most: float | None) -> str:
+    """The mean over the steps says only this: every schedule makes the same tokens."""
+    if None in (own, most) or own >= most:
+        return ""
+    words = {"times": n.ratio(most / own), "steps": n.integer(own), "steps_max": n.integer(most)}
+    return " " + TEXTS["kv_fewer_steps"].format(**words)
 
 
 def _each(rules: Iterable[Rule], write) -> str:
@@ -79,8 +88,11 @@ def _speed(data: Data, rules: list[Rule], named: dict[str, Rule]) -> list[str]:
     if {EXACT, ON_DEMAND} <= set(named):
         beyond = paired(named[ON_DEMAND], named[EXACT])
         if beyond:
-            way = direction(beyond.low, beyond.high, beyond.n, beyond.estimate, noise_floor(data))
-            words = {"value": n.ratio(beyond.estimate), "sure": _sure(beyond)}
+            floor, sure = noise_floor(data), _sure(beyond)
+            way = direction(beyond.low, beyond.high, beyond.n, beyond.estimate, floor)
+            if way == "unsure" and within_floor(beyond.estimate, floor):
+                sure += "; " + TEXTS["within_floor"].format(floor=n.percent(floor))
+            words = {"value": n.ratio(beyond.estimate), "sure": sure}
             made.append(TEXTS["kv_beyond"].format(says=TEXTS[f"kv_beyond_{way}"], **words))
     return made
 
@@ -179,7 +191,7 @@ def lengths_told(data: Data, rules: list[Rule]) -> list[str]:
         return []
     each = [
         TEXTS["kv_sweep_each"].format(
-            rows=n.rate(part.rows_mean.mean()), reserved=n.integer(reserved)
+            rows=n.rate(part.rows_mean_time.mean()), reserved=n.integer(reserved)
         )
         for reserved, part in frame.groupby("reserve_tokens")
     ]

@@ -95,7 +95,8 @@ def _computed(data: Data, source: str, rule: str) -> list[Cell]:
         gain = requests[rule] / requests["max"]
     return [
         figure(running.get(rule), n.integer),
-        figure(requests.get(rule), n.integer),
+        # part of a request does not fit
+        figure(int(requests[rule]) if rule in requests else None, n.integer),
         figure(used.get(rule), n.percent),
         figure(gain, n.ratio),
     ]
@@ -108,14 +109,14 @@ def arithmetic_told(data: Data) -> list[str]:
     if {"on_demand", "exact", "pow2", "max"} <= set(fit) and "requests_by_use" in given:
         made.append(
             TEXTS["kv_ladder_told"].format(
-                by_use=n.integer(given["requests_by_use"]),
+                by_use=n.integer(int(given["requests_by_use"])),
                 by_max=n.integer(int(given["requests_by_max"])),
                 factor=n.ratio(given["factor"]),
                 mean=n.integer(given["mean_tokens"]),
                 running=n.integer(given["running_on_demand"]),
                 gain=n.ratio(fit["on_demand"] / fit["max"]),
                 known=n.ratio(fit["exact"] / fit["max"]),
-                **{rule: n.integer(requests) for rule, requests in fit.items()},
+                **{rule: n.integer(int(requests)) for rule, requests in fit.items()},
             )
         )
     if "exercise_by_use" in given:

@@ -22,11 +22,13 @@ from fourcells.report.kv_reported import LESSON, PAPER, by_rule
 from fourcells.report.kv_rules import Ratio, Rule, count, rest
 from fourcells.report.noise import between
 
+GEOMETRIC = "tok_s_geometric"
+
 
 def reservations(data: Data, rules: list[Rule]) -> Grid:
     """One row per rule: requests at once, steps and throughput, against the maximum rule."""
     rows = [_reservation(data, rule) for rule in rules]
-    heads = columns("name:rule", "rows_max", "rows_mean", "steps", "tok_s", "interval")
+    heads = columns("name:rule", "rows_max", "rows_mean_time", "steps", GEOMETRIC, "interval")
     heads += columns("ratio_to_max", "text:conclusion", "n")
     caption = TEXTS["reservations_caption"].format(
         workload=rules[0].first("workload"),
@@ -46,7 +48,7 @@ def _reservation(data: Data, rule: Rule) -> list[Cell]:
     return [
         text(rule.words),
         figure(rule.mean("rows_max"), n.integer),
-        figure(rule.mean("rows_mean"), n.rate),
+        figure(rule.mean("rows_mean_time"), n.rate),
         figure(rule.mean("steps"), n.integer),
         figure(rule.first("estimate"), n.rate),
         between(rule.first("low"), rule.first("high"), rule.n, n.rate),
@@ -175,7 +177,7 @@ def others(data: Data, rules: list[Rule]) -> Grid:
                 figure(first(part.block_size), n.integer),
                 figure(first(part.reserve_tokens), n.integer),
                 figure(mean(part.rows_max), n.integer),
-                figure(mean(part.rows_mean), n.rate),
+                figure(mean(part.rows_mean_time), n.rate),
                 figure(mean(part.steps), n.integer),
                 figure(first(part.estimate), n.rate),
                 between(first(part.low), first(part.high), part.repeat.nunique(), n.rate),
@@ -185,7 +187,7 @@ def others(data: Data, rules: list[Rule]) -> Grid:
             ]
         )
     heads = columns("name:engine", "text:rule", "text:workload", "slots", "usable", "block_size")
-    heads += columns("reserve_tokens", "rows_max", "rows_mean", "steps", "tok_s", "interval")
+    heads += columns("reserve_tokens", "rows_max", "rows_mean_time", "steps", GEOMETRIC, "interval")
     heads += columns("ratio_to_max", "preemptions", "n")
     grid = Grid(TEXTS["rest_caption"], heads, rows, name="noise nowrap", table="reservations")
     return drop_empty(grid, [LABELS[key] for key in ("reserve_tokens", "ratio_to_max")])

@@ -105,7 +105,10 @@ def _controls(data: Data) -> Iterator[Notice]:
 
 def _control(row) -> str:
     ratio = Ratio(row.estimate, row.low, row.high, int(row.n))
-    return TEXTS["limit_control"].format(control=said(row.name), told=ratio.told())
+    words = {"control": said(row.name), "told": ratio.told()}
+    if n.is_missing(row.p_together):
+        return TEXTS["limit_control"].format(**words)
+    return TEXTS["limit_control_p"].format(p=n.number(row.p_together, 3), **words)
 
 
 # The quotient is a ratio, and scheduling a factor between the two ways.
@@ -113,8 +116,8 @@ TOLD_BEFORE = {"quotient", "scheduling"}
 
 
 def claims(data: Data) -> dict[str, Ratio]:
-    """Every ratio of throughputs and every factor of the main pair that has an interval, by what
-    it is called."""
+    """Every ratio of throughputs, every factor of the main pair and every rule of reservation
+    against another that has an interval, by what it is called."""
     found: dict[str, Ratio] = {}
     frame = data.ratios[data.ratios.value.notna()]
     frame = frame[~frame["name"].astype(str).str.startswith("E2E_")]
@@ -131,7 +134,27 @@ def claims(data: Data) -> dict[str, Ratio]:
             words = {"name": FACTORS.get(factor.name, factor.name), "slots": n.integer(pair.slots)}
             words |= {"above": factor.above, "below": factor.below}
             _add(found, TEXTS["limit_factor"].format(**words), factor_ratio(data, factor))
+    for name, ratio in _reserved(data):
+        _add(found, name, ratio)
     return found
+
+
+def _reserved(data: Data) -> Iterator[tuple[str, Ratio]]:
+    """The throughputs that the section on memory compares: each rule against that of the maximum
+    length, and blocks on demand against the exact length."""
+    named = {rule.name: rule for rule in kv_rules.rules(data)}
+    compared = [(name, "max") for name in named if name not in ("max", kv_rules.ONE_BLOCK)]
+    for above, below in [*compared, ("on_demand", "exact")]:
+        if above not in named or below not in named:
+            continue
+        ratio = kv_rules.paired(named[above], named[below])
+        if ratio is None:
+            continue
+        words = {"above": named[above].words, "below": named[below].words}
+        words["workload"] = named[above].first("workload")
+        name = TEXTS["limit_rule"].format(slots=n.integer(named[above].first("slots")), **words)
+        ends = ratio.estimate, ratio.low, ratio.high, ratio.n
+        yield name, Ratio(*ends, floor=noise_floor(data))
 
 
 def _add(found: dict[str, Ratio], name: str, ratio: Ratio | None) -> None:

@@ -63,17 +63,37 @@ def cells(data: Data) -> Grid:
                 figure(row.n, n.integer),
                 figure(row.mean_tok_s, n.rate),
                 *spread,
-                figure(row.lesson_drop, n.percent),
-                text(bracketed(row.drift_per_hour, row.drift_low, row.drift_high, change)),
+                _lesson_drop(row),
+                text(_drift(data, row)),
                 Cell(_outliers(row)),
             ]
         )
     heads = columns("name:engine", "slots", "text:workload", "n", "mean_tok_s", "cv", "spread")
     heads += columns("drop", "lesson:lesson_drop", "drift_per_hour", "text:outliers")
     grid = Grid(TEXTS["noise_caption"], heads, rows, _note(), "noise", table="noise")
-    if frame.drift_per_hour.map(n.is_missing).all():
-        grid = drop(grid, [LABELS["drift_per_hour"]])
-    return drop_empty(grid, [LABELS["lesson_drop"]])
+    at = {column.label: i for i, column in enumerate(heads)}
+    optional = [LABELS["drift_per_hour"], LABELS["lesson_drop"]]
+    unsaid = [x for x in optional if all(row[at[x]].text == n.MISSING for row in rows)]
+    return drop(grid, unsaid)
+
+
+def _lesson_drop(row) -> Cell:
+    """What the lesson tells: one value, or from and to."""
+    low, high = (getattr(row, f"lesson_drop_{end}", None) for end in ("low", "high"))
+    if n.is_missing(low) or n.is_missing(high) or low == high:
+        return figure(row.lesson_drop, n.percent)
+    return between(low, high, None, n.percent)
+
+
+def _drift(data: Data, row) -> str | None:
+    """The drift with its interval; None where the cell's repeats span less than an hour."""
+    frame = data.timings
+    for key in ("engine", "workload", "slots"):
+        frame = frame[frame[key].eq(getattr(row, key))]
+    starts = pd.to_datetime(frame.started, utc=True, format="ISO8601").dropna()
+    if starts.empty or starts.max() - starts.min() < pd.Timedelta(hours=1):
+        return None
+    return bracketed(row.drift_per_hour, row.drift_low, row.drift_high, change)
 
 
 def _note() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fourcells.analysis import lesson
 from fourcells.report import (
+    answer,
     cells_section,
     drain_section,
     figures,
@@ -26,17 +27,17 @@ from fourcells.report.slots_picture import slots_picture
 
 
 def sections(data: Data) -> list[Section]:
-    """The lesson's sections 1 to 6 with the ideas behind them, the noise, the questions, then
-    machine, timings and their history."""
+    """The lesson's sections 1 to 6, the ideas behind its ratios after those, then the noise, the
+    questions, machine, timings and their history."""
     return [
         _slots(data),
         cells_section.cells(data),
         _throughput(data),
         _ratios(data),
+        ideas.ideas(data),
         _latency(data),
         drain_section.drain(data),
         kv_section.kv(data),
-        ideas.ideas(data),
         noise_section.noise(data),
         questions.questions(data),
         _machine(data),
@@ -63,7 +64,8 @@ def _throughput(data: Data) -> Section:
         blocks.append(Figure("throughput", svg, caption, "throughput"))
     blocks.append(or_reason(grids.throughput(data), TEXTS["throughput_head"], "why_no_table"))
     blocks.append(or_reason(grids.loss(data), TEXTS["loss_head"], "why_no_loss"))
-    return Section("throughput", TEXTS["throughput_head"], "3", TEXTS["throughput_intro"], blocks)
+    intro = " ".join([TEXTS["throughput_intro"], *answer.loss(data)])
+    return Section("throughput", TEXTS["throughput_head"], "3", intro, blocks)
 
 
 def _of_chosen(caption: str, chosen, frame) -> str:
@@ -81,7 +83,8 @@ def _ratios(data: Data) -> Section:
         why = TEXTS["why_no_slots_ratio"]
         blocks.append(TEXTS["absent"].format(what=TEXTS["slots_ratio_head"], why=why))
     blocks.append(or_reason(grids.idle(data), TEXTS["idle_head"], "why_no_table"))
-    return Section("ratios", TEXTS["ratios_head"], "3", TEXTS["ratios_intro"], blocks)
+    intro = " ".join([TEXTS["ratios_intro"], *answer.idle(data)])
+    return Section("ratios", TEXTS["ratios_head"], "3", intro, blocks)
 
 
 def _latency(data: Data) -> Section:

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from traced.truth import CELL, Truth, Value
+from traced.truth import CELL, Truth, Value, geometric_mean, interval, values_of
 
 
 def ends(truth: Truth) -> Iterator[Value]:
     """Section 5: the end of a block, of the engine that the page speaks of, and of the lesson."""
     engine, workload = truth.summary["attribution"]["pair"]["engine"], truth.pair[0]
-    for slots in truth.rows("throughput", engine=engine, workload=workload).slots.unique():
+    counts = sorted(truth.rows("throughput", engine=engine, workload=workload).slots.unique())
+    yield from more_lost(truth, engine, workload, counts[0], counts[-1])
+    for slots in counts:
         yield from end_facts(truth, engine, workload, slots, True).values()
         own = end_facts(truth, engine, workload, slots, False)
         yield from own.values()
@@ -24,6 +26,26 @@ def ends(truth: Truth) -> Iterator[Value]:
         begin = steps.iloc[0]
         unused = steps[steps.waiting.eq(0) & (steps.rows < min(slots, begin.rows + begin.waiting))]
         yield "seconds", (unused.t_to_s - unused.t_from_s).sum()
+        # the picture is of the first window
+        yield "seconds", steps.t_to_s.max()
+
+
+def more_lost(truth: Truth, engine: str, workload: str, few: int, many: int) -> Iterator[Value]:
+    """What mixed lengths leave with many slots over what they leave with few, and its like by
+    steps alone and in the lesson; by how many steps the queue empties before a slot stays free."""
+    rates = [
+        truth.rows("throughput", engine=engine, workload=each, slots=slots).set_index("repeat")
+        for slots in (many, few)
+        for each in (workload, truth.pair[1])
+    ]
+    mixed, even, mixed_few, even_few = (frame.tok_s for frame in rates)
+    values = mixed / even / (mixed_few / even_few)
+    yield from values_of("ratio", [geometric_mean(values), *interval(values)])
+    for of_lesson in (False, True):
+        one, other = (end_facts(truth, engine, workload, slots, of_lesson) for slots in (few, many))
+        for name in ("loss", "loss_steps"):
+            yield "ratio", (1 + other[name][1]) / (1 + one[name][1])
+        yield "count", one["steps"][1] - one["drain_steps"][1] - one["empty_from"][1]
 
 
 def end_facts(
@@ -52,7 +74,6 @@ def end_facts(
         "empty_from": ("count", free.step_from.min()),
         "slot_use": ("share", made / (slots * total)),
         "loss_steps": ("share", uniform.step_to.max() / total - 1),
-        "window_s": ("seconds", window),
     }
     parts = {"drain": free[free.rows < min(slots, present)]}
     if slots >= present:
@@ -89,6 +110,7 @@ def _measured_ends(truth: Truth, engine: str, workload: str, slots: int) -> dict
     last = latency[latency.output_tokens.eq(longest)]
     return {
         "loss": ("share", truth.rows("throughput", **key).loss_when_mixed.astype(float).mean()),
+        "window_s": ("seconds", truth.rows("timings", **key).window_s.mean()),
         "alone_s": ("seconds", longest * (model.a_s + model.c_s)),
         "longest_e2e_s": ("seconds", last.e2e_returned_s.mean()),
     }

@@ -95,6 +95,11 @@ def step_model(row: Row) -> Expected:
     }
     found["a_ms"].append(("count", table["rows_known"]))
     found["p_ms"].append(("count", table["extra_known"]))
+    if pd.isna(table["lesson_c_s"]) and pd.notna(table["lesson_a_s"]):
+        # the lesson ran this engine with one slot count: its a is a step of that many rows
+        cells = row.truth.lesson["throughput_tok_s"]
+        (slots,) = {int(c.split("_")[1]) for c in cells if c.startswith("static")}
+        found["lesson_a"].append(("count", slots))
     return found | {
         "a_over_c": [("count", table["a_over_c"])],
         "steps": [("count", table["steps"])],
@@ -142,7 +147,8 @@ def as_written(value: object) -> list[Value]:
 
 
 def dose(row: Row) -> Expected:
-    engine, other = row["pair"].split(" / ")
+    pair = row.caption("dose_caption")["pair"]
+    engine, other = (row["pair"] if "," in pair else pair).split(" / ")
     (table,) = row.truth.rows(
         "dose", kind=row.key_of("kinds", "dose"), engine=engine, other=other,
         workload=row["workload"], slots=row.number("slots"),

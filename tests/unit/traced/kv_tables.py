@@ -24,9 +24,9 @@ def reservations(row: Row) -> Expected:
     own, most = (rows.set_index("repeat").tok_s for rows in (part, rule_rows(row, frame, "max")))
     against = (own / most).dropna()
     sure = [] if one(part.reservation) == "max" else bounds("ratio", against)
-    return means({"rows_max": "count", "rows_mean": "rate", "steps": "count"}, part) | {
+    return means({"rows_max": "count", "rows_mean_time": "rate", "steps": "count"}, part) | {
         CAPTION: [("count", one(frame[column])) for column in ("slots", "usable_tokens")],
-        "tok_s": [("rate", geometric_mean(own))],
+        "tok_s_geometric": [("rate", geometric_mean(own))],
         "interval": bounds("rate", own),
         "ratio_to_max": [("ratio", geometric_mean(against)), *sure],
         "conclusion": floors(row),
@@ -75,11 +75,11 @@ def waits(row: Row) -> Expected:
 def other_reservations(row: Row) -> Expected:
     part = row.truth.rows("reservations", **cell_of(row))
     counts = ["slots", "block_size", "reserve_tokens", "rows_max", "steps"]
-    kinds = dict.fromkeys(counts, "count") | {"rows_mean": "rate", "preemptions": "mean count"}
+    kinds = dict.fromkeys(counts, "count") | {"rows_mean_time": "rate", "preemptions": "mean count"}
     against = part.set_index("repeat").ratio_to_max.dropna().astype(float)
     return means(kinds, part) | {
         "usable": [("count", one(part.usable_tokens))],
-        "tok_s": [("rate", geometric_mean(part.tok_s))],
+        "tok_s_geometric": [("rate", geometric_mean(part.tok_s))],
         "interval": bounds("rate", part.tok_s),
         "ratio_to_max": [("ratio", geometric_mean(against)), *bounds("ratio", against)]
         if len(against)
@@ -97,7 +97,7 @@ def computed_requests(row: Row) -> Expected:
         requests = held.get(f"requests_{rule}")
         each = {
             "running": ("count", held.get(f"running_{rule}")),
-            "requests": ("count", requests),
+            "requests": ("count", requests and int(requests)),
             "used_share": ("share", held.get(f"used_share_{rule}")),
             "gain": ("ratio", requests and requests / held["requests_max"]),
         }

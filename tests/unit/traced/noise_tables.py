@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pandas as pd
+
 from traced.numbers import number_in
 from traced.rows import (
     Expected,
@@ -26,6 +28,9 @@ def noise(row: Row) -> Expected:
     key = cell_of(row)
     values = row.truth.rows("throughput", **key).tok_s
     (table,) = row.truth.rows("noise", **key).to_dict("records")
+    lesson_drop = sorted({table["lesson_drop_low"], table["lesson_drop_high"]})
+    starts = pd.to_datetime(row.truth.rows("timings", **key).started, utc=True, format="ISO8601")
+    hours = (starts.max() - starts.min()).total_seconds() / 3600
     return {
         "slots": [("count", key["slots"])],
         "n": [("count", values.count())],
@@ -33,10 +38,12 @@ def noise(row: Row) -> Expected:
         "cv": [("share", values.std(ddof=1) / values.mean())],
         "spread": [("share", values.max() / values.min() - 1)],
         "drop": [("share", 1 - values.min() / values.max())],
-        "lesson_drop": [("share", table["lesson_drop"])],
+        "lesson_drop": [("share", end) for end in lesson_drop],
         "drift_per_hour": [
             ("share", table[column]) for column in ("drift_per_hour", "drift_low", "drift_high")
-        ],
+        ]
+        if hours >= 1
+        else [],
     }
 
 

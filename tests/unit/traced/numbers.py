@@ -115,6 +115,7 @@ _FORMS = {
     "whole share": lambda value: {f"{100 * value:.0f}%"},
     "seconds": _seconds,
     "hundredths": lambda value: {f"{value:.2f}"},
+    "thousandths": lambda value: {f"{value:.3f}"},
     "fine": lambda value: {f"{value:.4f}"},
     "bytes": _bytes,
     "quantity": _quantity,

@@ -57,7 +57,8 @@ def speeds(truth: Truth) -> Iterator[Value]:
 def losses(truth: Truth) -> Iterator[Value]:
     """Mean loss when mixed, idle rows on the mixed workload, and what is left of the speed."""
     yield from means_of(truth.tables["throughput"], CELL, "share", "loss_when_mixed")
-    yield from means_of(truth.tables["idle"], CELL, "share", "idle_rows computed_idle_rows")
+    idle = "idle_rows idle_slots computed_idle_rows"
+    yield from means_of(truth.tables["idle"], CELL, "share", idle)
     frame = truth.tables["ratios"]
     frame = frame[frame["name"].str.startswith("loss")]
     yield from columns_of(frame, "ratio", "geometric_mean low high")
@@ -88,7 +89,9 @@ def doubts(truth: Truth) -> Iterator[Value]:
     controls = truth.tables["controls"]
     yield from values_of("count", [len(controls), controls.passed.eq(False).sum()])
     yield from values_of("count", [controls.passed.isna().sum(), controls.together.eq(False).sum()])
-    yield from columns_of(controls[controls.passed.eq(False)], "ratio", "estimate low high")
+    failed = controls[controls.passed.eq(False)]
+    yield from columns_of(failed, "ratio", "estimate low high")
+    yield from values_of("thousandths", failed.p_together)
     for _, part in truth.tables["occupancy"].groupby([*CELL, "source"], sort=False):
         begin = part.sort_values("step_from").iloc[0]
         yield "count", begin.rows + begin.waiting
@@ -102,7 +105,8 @@ def doubts(truth: Truth) -> Iterator[Value]:
 
 
 def _claims(truth: Truth) -> list[tuple[float, float, float]]:
-    """(estimate, low, high) of every ratio of throughputs, and of every factor of the pair."""
+    """(estimate, low, high) of every ratio of throughputs, of every factor of the pair, and of the
+    rules of reservation."""
     ratios = truth.tables["ratios"].drop_duplicates(["name", "engine", "slots", "baseline"])
     ratios = ratios[~ratios["name"].str.startswith("E2E")]
     claims = ratios[["geometric_mean", "low", "high"]].values.tolist()
@@ -113,7 +117,26 @@ def _claims(truth: Truth) -> list[tuple[float, float, float]]:
     # a factor of the same two engines is one claim, whatever path it belongs to
     names = ["factor", "above", "below"]
     factors = factors.drop_duplicates(names)
-    return [tuple(each) for each in claims + factors[["estimate", "low", "high"]].values.tolist()]
+    claims += factors[["estimate", "low", "high"]].values.tolist()
+    return [tuple(each) for each in claims + _reserved(truth)]
+
+
+def _reserved(truth: Truth) -> list[list[float]]:
+    """Rules of reservation: each against the maximum length, and on demand against exact."""
+    main = main_rules(truth)
+    by_rule = {}
+    for rule, rows in main.groupby("reservation"):
+        # of a sweep, the engine that reserves most
+        own = rows[rows.engine.eq(rows.loc[rows.reserve_tokens.fillna(0).idxmax()].engine)]
+        by_rule[rule] = own.set_index("repeat").tok_s
+    compared = [(rule, "max") for rule in by_rule if rule not in ("max", "one block")]
+    compared.append(("on_demand", "exact"))
+    found = []
+    for above, below in compared:
+        if {above, below} <= set(by_rule):
+            values = (by_rule[above] / by_rule[below]).dropna()
+            found.append([geometric_mean(values), *interval(values)])
+    return found
 
 
 def picture(truth: Truth) -> Iterator[Value]:
@@ -260,7 +283,7 @@ def rules(truth: Truth) -> Iterator[Value]:
     yield from values_of("count", [main.usable_tokens.iloc[0], main.slots.iloc[0]])
     yield from means_of(main, CELL, "count", "rows_max steps recomputed_tokens")
     yield from means_of(main, CELL, "mean count", "preemptions")
-    yield from means_of(main, CELL, "rate", "rows_mean")
+    yield from means_of(main, CELL, "rate", "rows_mean rows_mean_time")
     yield from means_of(main, CELL, "share", "reserved_mean held_mean used_of_reserved")
     held = truth.tables["reservation_timeline"].groupby("engine").t_s.max()
     yield from values_of("seconds", held)
@@ -268,7 +291,8 @@ def rules(truth: Truth) -> Iterator[Value]:
     for above, below in permutations(by_engine.values(), 2):
         names = {above.reservation.iloc[0], below.reservation.iloc[0]}
         if below.reservation.iloc[0] == "max" or names == {"exact", "on_demand"}:
-            yield "ratio", above.rows_mean.mean() / below.rows_mean.mean()
+            yield "ratio", above.rows_mean_time.mean() / below.rows_mean_time.mean()
+            yield "ratio", below.steps.mean() / above.steps.mean()
             pairs = above.set_index("repeat").tok_s / below.set_index("repeat").tok_s
             yield from values_of("ratio", [geometric_mean(pairs), *interval(pairs)])
     longest = main.reserve_tokens.max()
@@ -291,7 +315,7 @@ def arithmetic(truth: Truth) -> Iterator[Value]:
     sources = {f"{row.engine}/{row.slots}" for row in main.itertuples()}
     own = truth.tables["kv"][truth.tables["kv"].source.isin(sources)]
     shown = own.quantity.isin(["requests_by_use", "requests_on_demand"])
-    yield from values_of("count", own[shown].value)
+    yield from values_of("count", own[shown].value.astype(int))
     frame = truth.rows("kv", source="lesson").set_index("quantity")
     for quantity, value in frame.value.dropna().items():
         if frame.unit[quantity] in ("tokens", "requests"):
@@ -333,6 +357,8 @@ def two_runs(truth: Truth) -> Iterator[Value]:
     for kind in ("share", "whole share"):
         yield kind, 1 - min(runs) / max(runs)
         yield from values_of(kind, truth.lesson["vllm_b_runs_apart"])
+    # "3 to 4 %"
+    yield from values_of("count", [100 * each for each in truth.lesson["vllm_b_runs_apart"]])
     mixed, pair = truth.pair[0], truth.summary["attribution"]["pair"]
     for engine in (pair["engine"], pair["baseline"]):
         key = {"engine": engine, "workload": mixed, "slots": pair["slots"]}
@@ -396,16 +422,17 @@ Derivation = Callable[[Truth], Iterator[Value]]
 # What each section may say beside what is common to all.
 SECTIONS: dict[str, tuple[Derivation, ...]] = {
     **dict.fromkeys(["page", "main", "header", "nav", "footer", "reproduce", "glossary"], ()),
-    "answer": (headline, losses, floor),
+    "answer": (headline, factors, floor),
     "notice": (counted, doubts, floor),
     "slots": (picture, gantt),
     "cells": (headline, losses, lengths, design),
-    "throughput": (speeds,),
-    "ratios": (),
+    "throughput": (speeds, losses),
+    "ratios": (losses,),
     "latency": (latencies, lengths, sooner, floor),
-    "drain": (ends, lengths, coming),
+    "drain": (ends, lengths, coming, floor),
     "kv": (rules, arithmetic, floor),
-    "ideas": (factors, headline, waterfall, models, occupied, doses, coming, floor),
+    "ideas": (factors, headline, waterfall, models, occupied, doses, coming, floor,
+              placebos),
     "noise": (limits, two_runs, headline, floor),
     "questions": (headline, losses, floor, design, factors, latencies, sooner, ends, lengths,
                   coming, rules, arithmetic, other_luck, two_runs, placebos, of_lesson, counted),
