@@ -111,7 +111,7 @@ def test_a_hog_is_counted_flagged_and_measured_away(busy):
     assert {name for name in timings if timings[name] != again[name]} == {f"{CELL}/2.parquet"}
     made = changed(workflow, before)
     assert {file.split("/")[1] for file in made} == {
-        *("timings", "steps", "tables", "summary.json", "report.html")
+        *("timings", "steps", "tables", "summary.json", "report.html", "figures")
     }
     assert [file for file in made if "/timings/" in file] == [f"results/timings/{CELL}/2.parquet"]
 
