@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from fourcells.report import numbers as n
 from fourcells.report.catalogue import TEXTS
 from fourcells.report.data import Data, noise_floor
+from fourcells.report.evidence import Ratio
 from fourcells.report.grid import first
-from fourcells.report.kv_rules import KEYS, ONE_BLOCK, Ratio, Rule, count, measured, paired
-from fourcells.report.wording import bracketed, conclusion, direction, sureness, within_floor
+from fourcells.report.kv_rules import KEYS, ONE_BLOCK, Rule, count, measured, paired
+from fourcells.report.wording import bracketed, conclusion, direction, within_floor
 
 MAX, EXACT, ON_DEMAND = "max", "exact", "on_demand"
 # Steps of one schedule under two rules may differ by a few (a step more until a slot is free).
@@ -88,23 +89,19 @@ def _speed(data: Data, rules: list[Rule], named: dict[str, Rule]) -> list[str]:
     if {EXACT, ON_DEMAND} <= set(named):
         beyond = paired(named[ON_DEMAND], named[EXACT])
         if beyond:
-            floor, sure = noise_floor(data), _sure(beyond)
+            floor, sure = noise_floor(data), beyond.sure
             way = direction(beyond.low, beyond.high, beyond.n, beyond.estimate, floor)
             if way == "unsure" and within_floor(beyond.estimate, floor):
                 sure += "; " + TEXTS["within_floor"].format(floor=n.percent(floor))
-            words = {"value": n.ratio(beyond.estimate), "sure": sure}
+            words = {"value": beyond.value, "sure": sure}
             made.append(TEXTS["kv_beyond"].format(says=TEXTS[f"kv_beyond_{way}"], **words))
     return made
-
-
-def _sure(ratio: Ratio) -> str:
-    return sureness(ratio.low, ratio.high, ratio.n)
 
 
 def _speed_of(data: Data, rule: Rule) -> str:
     """'on demand 3.30x (95 % interval ...; faster)'; without an interval nothing is claimed."""
     ratio = rule.to_max()
-    words = {"rule": rule.words, "value": n.ratio(ratio.estimate), "sure": _sure(ratio)}
+    words = {"rule": rule.words, "value": ratio.value, "sure": ratio.sure}
     if ratio.n == 1 or n.is_missing(ratio.low):
         return TEXTS["kv_speed_each"].format(**words)
     return TEXTS["kv_speed_says"].format(says=says(data, ratio), **words)

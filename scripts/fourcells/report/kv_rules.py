@@ -10,26 +10,12 @@ from fourcells.analysis.stats import geometric_mean, t_interval
 from fourcells.report import numbers as n
 from fourcells.report.catalogue import RULES
 from fourcells.report.data import Data
+from fourcells.report.evidence import Ratio
 from fourcells.report.grid import first, mean
-from fourcells.report.wording import bracketed
 
 ONE_BLOCK = "one block"
 # Timings of one group had the same requests and the same memory.
 KEYS = ["workload", "slots", "usable_tokens"]
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """Throughput over throughput, with its 95 % interval over `n` repeats."""
-
-    estimate: float
-    low: float | None
-    high: float | None
-    n: int
-
-    def bracketed(self) -> str:
-        """'3.30x [2.91x, 3.74x]', or the estimate alone."""
-        return bracketed(self.estimate, self.low, self.high)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fourcells.report import numbers as n
 from fourcells.report.catalogue import LABELS, RULES, TEXTS
 from fourcells.report.data import Data
+from fourcells.report.evidence import Ratio
 from fourcells.report.grid import (
     Cell,
     Column,
@@ -19,7 +20,7 @@ from fourcells.report.grid import (
 )
 from fourcells.report.kv_findings import MAX, says
 from fourcells.report.kv_reported import LESSON, PAPER, by_rule
-from fourcells.report.kv_rules import Ratio, Rule, count, rest
+from fourcells.report.kv_rules import Rule, count, rest
 from fourcells.report.noise import between
 
 GEOMETRIC = "tok_s_geometric"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pandas as pd
 
@@ -153,8 +154,7 @@ def _reserved(data: Data) -> Iterator[tuple[str, Ratio]]:
         words = {"above": named[above].words, "below": named[below].words}
         words["workload"] = named[above].first("workload")
         name = TEXTS["limit_rule"].format(slots=n.integer(named[above].first("slots")), **words)
-        ends = ratio.estimate, ratio.low, ratio.high, ratio.n
-        yield name, Ratio(*ends, floor=noise_floor(data))
+        yield name, replace(ratio, floor=noise_floor(data))
 
 
 def _add(found: dict[str, Ratio], name: str, ratio: Ratio | None) -> None:
